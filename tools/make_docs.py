@@ -159,6 +159,17 @@ def guards() -> str:
     return table(("guard", "code", "commands", "asked on behalf of", "what must hold"), rows)
 
 
+def drain_states() -> str:
+    """The changes between the states of nodes that are on their way out."""
+    from hpc.autoscale.node.nodehistory.draining import TRANSITIONS
+
+    rows = [
+        (" or ".join(each.before), f"{each.after}", each.cause, each.evidence)
+        for each in TRANSITIONS
+    ]
+    return table(("from", "to", "who causes it, and when", "what has to be known"), rows)
+
+
 def lifecycle() -> str:
     """The life of a simulated node."""
     from hpc.autoscale.simulator.lifecycle import render_table
@@ -285,6 +296,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "promises": promises,
     "differences": differences,
     "guards": guards,
+    "drain-states": drain_states,
     "kept": kept_behaviour,
     "figures": figures,
 }

@@ -4,7 +4,7 @@ back-off have in common."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,18 @@ REGION = "southcentralus"
 
 
 class Waiting(GenericDriver):
-    """A scheduler whose jobs wait for ever. `new_jobs` makes them, each time they are read."""
+    """A scheduler whose jobs wait for ever. `new_jobs` makes them, each time they are read;
+    `wanted` are definitions of nodearrays that are wanted beside them."""
 
-    def __init__(self, new_jobs: Callable[[], list[Job]]) -> None:
+    def __init__(
+        self, new_jobs: Callable[[], list[Job]], wanted: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         super().__init__("waiting")
         self._new_jobs = new_jobs
+        self._wanted = wanted
+
+    def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+        return self._wanted
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         return self._new_jobs(), []
@@ -39,6 +46,7 @@ class Site:
     def __init__(self, simulator: Simulator, home: Path) -> None:
         self.simulator = simulator
         self.new_jobs: Callable[[], list[Job]] = list
+        self.wanted: Sequence[Mapping[str, Any]] = ()
         self.home = home
         self.config: dict[str, Any] = {
             **simulator.connection("c"),
@@ -55,9 +63,12 @@ class Site:
         wanted = {"ncpus": 1, "exclusive": True, **constraints}
         self.new_jobs = lambda: [Job(f"j{i}", dict(wanted)) for i in range(count)]
 
+    def _driver(self) -> Waiting:
+        return Waiting(self.new_jobs, self.wanted)
+
     def run(self, **config: Any) -> PassSummary:
         """One pass."""
-        return Autoscaler({**self.config, **config}, lambda: Waiting(self.new_jobs)).run_once()
+        return Autoscaler({**self.config, **config}, self._driver).run_once()
 
     def wait(self, seconds: float) -> None:
         """Time passes, for the cluster and for the loop."""

@@ -95,6 +95,9 @@ class FakeScheduler(SchedulerDriver):
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
         return self._hook("handle_draining", nodes)
 
+    def handle_undraining(self, nodes: list[Node]) -> list[Node]:
+        return self._hook("handle_undraining", nodes)
+
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         return self._hook("handle_post_delete", nodes)
 

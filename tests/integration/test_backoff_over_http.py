@@ -45,6 +45,20 @@ def test_what_rested_is_tried_with_a_single_node(tmp_path):
         assert 1 <= sum(made) <= 2
 
 
+def test_failures_count_though_passes_are_further_apart_than_the_rest(tmp_path):
+    """What failed is gone when the next pass looks, and its rest is over: one node is tried."""
+    with a_site(tmp_path, {"htc": {"machine_types": [F2]}}, {"capacity": {F2: 0}}) as site:
+        site.want(5)
+        made = []
+        for _ in range(12):
+            site.run()
+            made.append(site.made().total())
+            site.wait(400)
+        assert made[0] == 5
+        assert max(made[1:]) == 1
+        assert sum(made[1:]) <= 6
+
+
 def test_capacity_that_came_back_is_used_in_full_after_a_few_successes(tmp_path):
     """A single node, then two, then as many as are wanted."""
     with a_site(tmp_path, {"htc": {"machine_types": [F2]}}, {"capacity": {F2: 0}}) as site:
@@ -195,7 +209,7 @@ def test_a_gang_that_is_nowhere_made_whole_does_not_make_machines_without_end(tm
         for _ in range(60):
             site.run()
             site.wait(60)
-        assert 16 <= site.made().total() <= 48
+        assert 16 <= site.made().total() <= 22
 
 
 def test_a_gang_is_completed_when_there_is_capacity_again(tmp_path):

@@ -6,15 +6,17 @@ would notice that the check is gone; `test_guards` says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.autoscaler import commanding
+from hpc.autoscale.autoscaler import commanding, passes
+from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
+from hpc.autoscale.gangs.gathering import Gangs, new_gangs
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodehistory import NodeHistoryResult, SQLiteNodeHistory, watching
 from hpc.autoscale.node.nodemanager import manager
@@ -58,6 +60,11 @@ def _guard(*names: str) -> Off:
 def _forget_idle_times(self: SQLiteNodeHistory, for_at_least: float = 300) -> NodeHistoryResult:
     """As if no node had ever been needed."""
     return [(ht.NodeId(key), ht.Hostname(r.hostname or ""), 0.0) for key, r in self.read().items()]
+
+
+def _no_deadline(config: Mapping[str, Any], interval: float | None = None) -> Gangs:
+    """As if the nodes of a gang could take for ever to come."""
+    return new_gangs({**config, "autoscale": {"gang_deadline": 1e9}}, interval)
 
 
 _set_up = Limit.opened
@@ -131,6 +138,12 @@ BREAKS: dict[str, Break] = {
     ),
     "how long a node was idle is remembered": Break(
         _instead(SQLiteNodeHistory, "find_unmatched", _forget_idle_times), 1, ("delay",)
+    ),
+    "what does not boot is left alone": Break(
+        _instead(Holds, "_hold", lambda *_: None), 1, ("boot_fails",)
+    ),
+    "gangs have a deadline": Break(
+        _instead(passes, "new_gangs", _no_deadline), 1, ("few_machines",)
     ),
     "plans keep within limits": Break(
         _instead(Limit, "opened", _no_limit),

@@ -48,6 +48,12 @@ _OF_A_PASS = (
     "_nodes_before",
     "_listed",
 )
+_AT_REST = 400.0
+"""For at least so many seconds, a little more than an interval, a bucket is left alone whose nodes
+do not boot."""
+_PASSES_OF_A_GANG = 16
+"""In so many passes in a row that went well a gang may keep nodes that are too few: a deadline and
+a minimum lifetime are over by then."""
 _BOOTING = frozenset({Phase.ALLOCATION, Phase.ACQUIRING, Phase.PREPARING})
 _UNEXPLAINED = re.compile(r"(?:Key|Type|Attribute|Index|Value|Assertion|Recursion|Name)Error\b")
 _REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
@@ -55,6 +61,10 @@ _REMOVING = frozenset({"terminate", "shutdown", "remove", "deallocate"})
 COMMANDS = "a command names nodes of the cluster and nothing else"
 
 PATIENCE = "no node is deleted before its idle time is over"
+
+BREAKER = "no node is made where two in a row have just failed to boot"
+
+GANGS = "no gang keeps nodes for ever that are too few for it"
 
 INVARIANTS = (
     COMMANDS,
@@ -67,6 +77,8 @@ INVARIANTS = (
     "no node is deleted without fresh evidence",
     "no node is deleted where one like it is made",
     "no node is made for a cluster that ends",
+    BREAKER,
+    GANGS,
     "no node is leaked",
     "every job that can run does",
     "no more is spent than planned",
@@ -120,6 +132,13 @@ class Watch:
         self._nodes_before: list[SimNode] = []
         self._listed = 0
         self._ahead = 0.0
+        self._boot_failed: dict[str, str] = {}
+        self._seen_booting: set[str] = set()
+        self._made_now: list[str] = []
+        self._told_failed: dict[str, tuple[str, float]] = {}
+        self._told_ready: set[str] = set()
+        self._booted_at: dict[str, float] = {}
+        self._kept_short: Counter[str] = Counter()
 
     @property
     def made(self) -> int:
@@ -136,6 +155,10 @@ class Watch:
         self.trace.append(f"{self.world.hour} {text.replace(self.home, '~')}")
 
     # -- passes
+
+    def ended(self) -> None:
+        """A process has ended, or a pass of it."""
+        self._note_unwanted()
 
     def begin_pass(self, process: Process) -> None:
         """A process begins a pass."""
@@ -157,8 +180,13 @@ class Watch:
 
     def end_pass(self, process: Process, errors: Iterable[PassError]) -> None:
         """A pass is over."""
+        self.ended()
         said = [str(error) for error in errors]
         self.note(f"pass of {process.name}: {'; '.join(said) or 'ok'}"[:400])
+        if process.name == "main":
+            self._check_gangs(process, bool(said))
+            self._seen_booting.update(() if said else self._made_now)
+            self._made_now = []
         if not said:
             self._seen_busy.update(dict.fromkeys(process.told.busy, self._begun_at))
             for node_id in process.told.busy:
@@ -191,6 +219,7 @@ class Watch:
         if self._told_to_end:
             raise Violation("no node is made for a cluster that ends", str(dict(asked)))
         self._check_limits()
+        self._check_breaker(asked)
         self._check_plan(self.process)
         self._check_need(self.process)
 
@@ -247,8 +276,19 @@ class Watch:
             )
         if self.ready_at.get(node_id, 0.0) >= self._begun_at:
             raise Violation("no node is deleted that has just become ready", node.name)
+        self._note_unwanted()
         if node_id not in self._unwanted:
             self._check_patience(node)
+
+    def _note_unwanted(self) -> None:
+        """Nodes that are late go, and those of which too few others of their gang came; a later
+        pass may have to finish that, also when this one is killed."""
+        calculator = self.process.calculator if self.process else None
+        if calculator is not None:
+            why = calculator.node_mgr.gate.facts.why
+            self._unwanted.update(
+                str(key) for key, each in why.items() if each in ("gang", "overdue")
+            )
 
     def _check_patience(self, node: SimNode) -> None:
         """An idle node has been idle, and there, for as long as it should."""
@@ -300,9 +340,66 @@ class Watch:
         its pass is over, because it may not live to write that down."""
         self._seen_idle.update(self.world.scheduler.hosts.keys() | self.ready_at.keys())
 
-    def told_nodes(self, count: int) -> None:
+    def told_nodes(self, count: int, is_true: bool) -> None:
         """A process was told of so many nodes, as they are or once were."""
         self._listed = count
+        if not is_true or self.process is None or self.process.name != "main":
+            return
+        for node in self.world.cluster.nodes():
+            node_id, array = node.node_id, node.nodearray.name
+            if node.phase in _BOOTING:
+                self._seen_booting.add(node_id)
+            elif node.phase is Phase.READY and node_id not in self._told_ready:
+                self._told_ready.add(node_id)
+                self._booted_at[array] = self.world.now
+            elif node_id in self._boot_failed and node_id in self._seen_booting:
+                self._told_failed.setdefault(node_id, (array, self.world.now))
+
+    def boot_failed(self, node_id: str, array: str) -> None:
+        """A node ended while it booted."""
+        if node_id not in self.ready_at:
+            self._boot_failed[node_id] = array
+
+    def _check_breaker(self, asked: Mapping[str, int]) -> None:
+        """A bucket whose nodes do not boot is left alone for a while, once that is known and could
+        be written down."""
+        now = self.world.now
+        for array in asked:
+            since = max(
+                now - _AT_REST,
+                self._booted_at.get(array, 0.0),
+                self.world.strange_time_at,
+                self.world.disk_was_full_at,
+            )
+            failed = [at for where, at in self._told_failed.values() if where == array]
+            lately = [at for at in failed if at > since]
+            if len(lately) >= 2:
+                raise Violation(
+                    BREAKER, f"{asked[array]} of {array}, where {len(lately)} have just failed"
+                )
+
+    def _check_gangs(self, process: Process, has_failed: bool) -> None:
+        """Nodes of gangs that have no work, and of which more are wanted than there are."""
+        if has_failed or self.world.now - self.world.strange_time_at < INTERVAL:
+            self._kept_short.clear()
+            return
+        jobs = self.world.scheduler.jobs
+        gangs = [jobs[number].work.nodes for number in process.told.waiting]
+        least = min((nodes for nodes in gangs if nodes), default=0)
+        busy = set(process.told.busy)
+        idle = [
+            node
+            for node in self.world.cluster.nodes()
+            if node.nodearray.name == MPI
+            and node.phase is Phase.READY
+            and node.node_id not in busy
+            and not node.is_set("KeepAlive")
+        ]
+        short = {node.node_id for node in idle} if len(idle) < least else set()
+        self._kept_short = Counter({each: self._kept_short[each] + 1 for each in short})
+        for node_id, passes in self._kept_short.items():
+            if passes > _PASSES_OF_A_GANG:
+                raise Violation(GANGS, f"{node_id} for {passes} passes")
 
     def _check_plan(self, process: Process) -> None:
         """What is asked for costs no more than the plan does."""
@@ -373,6 +470,8 @@ class Watch:
         self._born[node_id] = self.world.now
         if self.others:
             self._foreign[node_id] = self.world.now
+        elif self.process is not None and self.process.name == "main":
+            self._made_now.append(node_id)
         alive = sum(node.counts for node in self.world.cloud.orchestrator.nodes.values())
         self.most_nodes = max(self.most_nodes, alive)
 

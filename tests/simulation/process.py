@@ -40,7 +40,15 @@ from simulation import wire
 from simulation.disk import Disk
 from simulation.invariants import COMMANDS, Violation
 from simulation.scheduler import SimDriver, Told
-from simulation.script import BOOT_TIMEOUT, CLUSTER, IDLE_TIMEOUT, INTERVAL, MPI, Trouble
+from simulation.script import (
+    BOOT_TIMEOUT,
+    CLUSTER,
+    GANG_DEADLINE,
+    IDLE_TIMEOUT,
+    INTERVAL,
+    MPI,
+    Trouble,
+)
 from simulation.world import World
 
 
@@ -82,6 +90,7 @@ class Process:
             "boot_timeout": BOOT_TIMEOUT,
             "autoscale": {
                 "interval": INTERVAL,
+                "gang_deadline": GANG_DEADLINE,
                 **{key: value for key, value in limits.items() if value is not None},
             },
         }
@@ -278,6 +287,7 @@ class Machine:
             with process.disk.in_use():
                 yield
         finally:
+            self.world.watch.ended()
             self._running.pop()
             self.world.watch.process = self._running[-1] if self._running else None
 

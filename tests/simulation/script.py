@@ -19,6 +19,7 @@ OVERTIME = 2 * HOUR
 INTERVAL = 370.0
 IDLE_TIMEOUT = 900.0
 BOOT_TIMEOUT = 1800.0
+GANG_DEADLINE = 900.0
 
 HTC, SPOT, MPI = "htc", "spot", "mpi"
 CORES = {HTC: 4, SPOT: 4, MPI: 44}
@@ -151,6 +152,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     # the cloud
     "cluster_ends": (1, _lasting("cluster_ends", 600, 2400)),
     "no_capacity": (2, _lasting("no_capacity", 600, 3600, HTC, SPOT, MPI)),
+    "few_machines": (1, _lasting("few_machines", 7200, 14400, MPI, amount=(1, 4))),
     "less_quota": (2, _lasting("less_quota", 1200, 5400, HTC, SPOT, amount=(0.2, 0.9))),
     "eviction": (3, _lasting("eviction", 0, 0, SPOT, amount=(1, 4))),
     "boot_hangs": (3, _lasting("boot_hangs", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),

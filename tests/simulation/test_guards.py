@@ -8,6 +8,7 @@ from simulation.breaks import BREAKS, failing_day, healthy_day
 SEEDS = range(1, 13)
 """Days that are tried when the one that was written down does not fail any more."""
 
+
 def test_every_guard_is_taken_away_once() -> None:
     assert BREAKS.keys() >= GUARDS.keys()
 

@@ -114,7 +114,8 @@ class Wire(BaseAdapter):
         trouble = self._world.trouble_for(kind)
         answer = self._exchange(request, kind, trouble)
         if kind == "nodes":
-            self._world.watch.told_nodes(answer[2].count(b'"NodeId"'))
+            is_true = answer[0] == 200 and (trouble is None or trouble.kind not in SPOILED)
+            self._world.watch.told_nodes(answer[2].count(b'"NodeId"'), is_true)
         elif kind.startswith("status") and (trouble is None or trouble.kind not in SPOILED):
             self._world.watch.told_status(kind, answer[0], answer[2])
         self._step(f"received {kind}")

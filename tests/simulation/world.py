@@ -109,6 +109,7 @@ class World:
         self.fired: Counter[str] = Counter()
         self.watch = Watch(self)
         self.disk_is_full = False
+        self.disk_was_full_at = -math.inf
         self.hung: list[SimNode] = []
         self._is_locked = False
         self.ends = False
@@ -257,6 +258,8 @@ class World:
         elif event == "ready":
             self.watch.ready_at[node_id] = self.now
         elif event in _DOWN:
+            if event == "failed" and entry.get("cause") != "allocation_failed":
+                self.watch.boot_failed(node_id, entry["nodearray"])
             self.watch.goes_down(entry)
             self.scheduler.machine_down(node_id)
 
@@ -337,6 +340,12 @@ class World:
     def _no_capacity(self, trouble: Trouble) -> None:
         orchestrator, key = self.cloud.orchestrator, (REGION, SIZES[trouble.where].lower())
         orchestrator.capacity[key] = 0
+        self._until_the_end(trouble, lambda: wire.void(orchestrator.capacity.pop(key, None)))
+
+    def _few_machines(self, trouble: Trouble) -> None:
+        """Of a size there are only some machines for a long time, as many as it says."""
+        orchestrator, key = self.cloud.orchestrator, (REGION, SIZES[trouble.where].lower())
+        orchestrator.capacity[key] = int(trouble.amount)
         self._until_the_end(trouble, lambda: wire.void(orchestrator.capacity.pop(key, None)))
 
     def _less_quota(self, trouble: Trouble) -> None:
@@ -460,7 +469,11 @@ class World:
 
     def _disk_full(self, trouble: Trouble) -> None:
         self.disk_is_full = True
-        self._until_the_end(trouble, lambda: setattr(self, "disk_is_full", False))
+        self._until_the_end(trouble, self._disk_has_room)
+
+    def _disk_has_room(self) -> None:
+        self.disk_is_full = False
+        self.disk_was_full_at = self.now
 
     def _history_gone(self, trouble: Trouble) -> None:
         if self.file_trouble is not None:

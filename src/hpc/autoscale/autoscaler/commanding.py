@@ -16,6 +16,7 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes, node_names
+from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import ConfigurationException
@@ -23,6 +24,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import Asker, Clearance, Command, Facts, Gate, Why, key_of
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory.draining import DrainState
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import look_again
 from hpc.autoscale.node.requests import is_elsewhere, is_old
@@ -126,6 +128,7 @@ def vacate(
     overdue: Sequence[Node],
     idle: Sequence[Node],
     faults: Faults,
+    leaving_states: Leaving,
     claim: Callable[[list[Node]], list[Node]] = list,
 ) -> tuple[list[Node], Names]:
     """Let the scheduler give up nodes; those that may be deleted, and the names of those drained.
@@ -146,8 +149,12 @@ def vacate(
     unused = claim(rationed)
     gate.give_back(_not_among(unused, rationed))
     drained: list[Node] = []
-    if unused:
+    # nobody is told to drain what a later pass would not know of
+    if unused and leaving_states.move(unused, DrainState.DRAINING, gate.facts.why):
         drained = faults.nodes("draining nodes", driver.handle_draining, list(unused))
+        keys = set(map(key_of, drained))
+        given = [node for node in unused if key_of(node) in keys]
+        leaving_states.move(given, DrainState.DRAINED, {})
     distinct = {id(node): node for node in [*leaving, *drained]}
     return list(distinct.values()), node_names(drained)
 
@@ -252,11 +259,16 @@ def look_twice(
 
 
 def delete(
-    calculator: DemandCalculator, driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults
+    calculator: DemandCalculator,
+    driver: SchedulerDriver,
+    nodes: Sequence[Node],
+    faults: Faults,
+    leaving_states: Leaving,
 ) -> Names:
     """Shut nodes down and let the scheduler forget them; the names of those that CycleCloud took
     on."""
-    if not nodes:
+    why = calculator.node_mgr.gate.facts.why
+    if not nodes or not leaving_states.move(nodes, DrainState.DELETING, why):
         return ()
     result = faults.guard("deleting nodes", calculator.delete, list(nodes))
     if result is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any
 
@@ -19,6 +20,7 @@ from hpc.autoscale.autoscaler.faults import try_each
 from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import counted, one_line
+from hpc.autoscale.gangs.gathering import Gangs
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, Outcome
@@ -43,6 +45,7 @@ from hpc.autoscale.workers import WorkerJob, prepare
 REQUESTS_FILE = "requests.db"
 BACKOFF_FILE = "backoff.db"
 CLUSTERS_FILE = "clusters.db"
+GANGS_FILE = "gangs.db"
 CAUSES_LOGGED = 50
 """Reasons why jobs wait that one pass writes to the log at most."""
 
@@ -140,6 +143,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     config.setdefault("backoffdb", os.path.join(directory, BACKOFF_FILE))
     if config.get("clusters"):
         config.setdefault("clustersdb", os.path.join(directory, CLUSTERS_FILE))
+    config.setdefault("gangsdb", os.path.join(directory, GANGS_FILE))
     if config.get("requests_file") or config.get("read_only"):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
@@ -177,10 +181,13 @@ def nothing_to_start(node_mgr: NodeManager) -> str | None:
 
 
 def add_jobs(
-    calculator: DemandCalculator, jobs: Iterable[Job], set_context: SetContext
+    calculator: DemandCalculator,
+    jobs: Iterable[Job],
+    set_context: SetContext,
+    gangs: Gangs | None = None,
 ) -> tuple[list[UnsatisfiedJob], list[SetAsideJob]]:
     """Give the jobs to the calculator, one context each. Running jobs have their nodes already and
-    are passed over."""
+    are passed over. `gangs` decides about those of which only a part could be had."""
     queue = list(jobs)
     listener = _Listener(set_context)
     waiting: list[Job] = []
@@ -190,11 +197,22 @@ def add_jobs(
             waiting.append(job)
 
     try_each(queue, look_at, listener.set_aside)
-    outcomes = _place(calculator, waiting, listener)
+    kept = gangs.kept_from(waiting, calculator.node_mgr) if gangs is not None else {}
+    later = {id(job) for alike in kept.values() for job in alike}
+    outcomes = _place(calculator, [job for job in waiting if id(job) not in later], listener)
+    for limits, alike in kept.items():
+        with ExitStack() as stack:
+            for limit in limits:
+                stack.enter_context(limit.shut())
+            outcomes += calculator.place(alike, listener)
+    if gangs is not None:
+        set_context("[gangs]")
+        gangs.settle(outcomes, calculator.node_mgr)
     set_context("[unsatisfied]")
     short = [outcome for outcome in outcomes if outcome.error is None and outcome.missing]
     set_aside = [listener.found[id(job)] for job in queue if id(job) in listener.found]
-    unsatisfied = _explain(short, calculator.node_mgr.get_buckets())
+    known = gangs.reasons if gangs is not None else {}
+    unsatisfied = _explain(short, calculator.node_mgr.get_buckets(), known)
     _log_causes(unsatisfied)
     return unsatisfied, set_aside
 
@@ -238,9 +256,11 @@ class _Listener:
         logging.warning("job %s is set aside: %s", name, reason)
 
 
-def _explain(short: Iterable[Outcome], buckets: list[NodeBucket]) -> list[UnsatisfiedJob]:
+def _explain(
+    short: Iterable[Outcome], buckets: list[NodeBucket], of_gangs: Mapping[str, str]
+) -> list[UnsatisfiedJob]:
     """Say of each job what stopped it. Equal jobs are stopped by the same things; that is worked
-    out once, when it is read.
+    out once, when it is read. `of_gangs`: what is known of gangs beside that, by job.
 
     Limits are said as they are now: a pass that goes on charges them, or gives back.
     """
@@ -254,6 +274,8 @@ def _explain(short: Iterable[Outcome], buckets: list[NodeBucket]) -> list[Unsati
         if cause is None:
             cause = known[alike] = Cause(functools.partial(_cause, outcome, buckets, full))
         unit = "nodes" if job.node_count > 0 else "slots"
+        if job.name in of_gangs:
+            cause = Cause(functools.partial(_cause_of_gang, of_gangs[job.name], cause))
         explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit))
     return explained
 
@@ -287,6 +309,12 @@ def _cause(
     limit = "; ".join(said) or None
     reasons = dict.fromkeys(" ".join(reason.split()) for reason in outcome.reasons)
     return "; ".join(reasons) or limit or "no node has room for it", limit
+
+
+def _cause_of_gang(known: str, cause: Cause) -> tuple[str, str | None]:
+    """What is known of a gang, before what stops all jobs like it."""
+    reason, limit = cause.said
+    return f"{known}; {reason}", f"{known}; {limit}" if limit else known
 
 
 def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:

@@ -17,6 +17,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, learning, witness
 from hpc.autoscale.autoscaler.faults import Faults, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
+from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
@@ -24,6 +25,7 @@ from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.surplus import surplus_of
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -31,6 +33,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import AWAY, Gate, Refusal, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.onpremises.listing import is_on_premises
@@ -92,8 +95,10 @@ class Pass:
         self._given_back: dict[str, list[Node]] = {}
         self._hosts = HostsOfPass(config, self.faults)
         self._calculator: DemandCalculator | None = None
+        self._leaving = Leaving(NullNodeHistory(), (), self.faults)
         self._new_calculator = new_calculator
         self._set_context = set_context
+        self._gangs = new_gangs(config, interval)
         self._facts = commanding.facts_of_the_loop(config)
         self._gate: Gate | None = None
         self._away: set[str] = set()
@@ -148,6 +153,8 @@ class Pass:
         self._take_gate(calculator.node_mgr)
         calculator.node_history.rhythm = self._rhythm
         self._witness(calculator)
+        nodes = calculator.node_mgr.get_nodes()
+        self._leaving = Leaving(calculator.node_history, nodes, self.faults)
         lost = self._validate(calculator)
         self._late = self._overdue(calculator)
         holds = calculator.node_mgr.holds
@@ -161,7 +168,8 @@ class Pass:
         self._give_up(calculator, [*marked, *lost])
         self._close_in_doubt(calculator.node_mgr)
         self._note_required(calculator)
-        unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context)
+        unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context, self._gangs)
+        self.notes += self._gangs.notes
         from_scheduler = sum(not isinstance(job, RequestJob) for job in jobs)
         is_all = len(set_aside) >= from_scheduler and not learning.driver_wants(self.config)
         if set_aside and is_all:
@@ -300,8 +308,11 @@ class Pass:
         ]
         planned = list(demand.new_nodes)
         self._set_context("[joining]")
+        self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
         self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
         self._set_context("[scaling]")
+        self._gangs.save()
+        self.notes += self._gangs.problems
         booted, shortage = commanding.boot(calculator, planned, self.faults)
         self.outcome.update(booted)
         self.notes += shortage
@@ -327,6 +338,7 @@ class Pass:
         known = len(self.faults.found)
         self.faults.guard("updating the node history", calculator.update_history)
         self.faults.guard("updating the node history", self._note_scheduler, calculator)
+        self._leaving.forget_gone(calculator.node_mgr.get_nodes())
         return len(self.faults.found) == known
 
     def _note_scheduler(self, calculator: DemandCalculator) -> None:
@@ -358,6 +370,7 @@ class Pass:
         idle = self._idle(calculator)
         hosts = [node for node in idle if is_on_premises(node)]
         idle = [node for node in idle if node.managed]
+        idle += self._of_gangs(calculator, idle)
         idle += self._unfinished(calculator, [*failed, *self._late, *idle])
         surplus = self._surplus_workers(calculator, [*failed, *self._late, *idle])
         self.outcome.update(
@@ -367,7 +380,7 @@ class Pass:
         )
         idle += surplus
         leaving, drained = commanding.vacate(
-            self.driver, gate, failed, self._late, idle, self.faults, self._claim
+            self.driver, gate, failed, self._late, idle, self.faults, self._leaving, self._claim
         )
         self._facts.why.update((key_of(node), "marked") for node in self._marked)
         self.outcome["drained"] = drained
@@ -417,7 +430,9 @@ class Pass:
         )
         self._report_away(calculator.node_mgr)
         self.outcome["spared"] = spared
-        self.outcome["deleted"] = commanding.delete(calculator, self.driver, free, self.faults)
+        self.outcome["deleted"] = commanding.delete(
+            calculator, self.driver, free, self.faults, self._leaving
+        )
 
     def surplus(self, reported: Collection[str] | None = None) -> Surplus:
         """What demand leaves of the nodes; `reported` as in `surplus_of`."""
@@ -437,7 +452,9 @@ class Pass:
             node.assignments.difference_update(self._requests)
         gate = self._calculator.node_mgr.gate
         idle = commanding.may_drain(gate, nodes, "asked", set())
-        leaving, drained = commanding.vacate(self.driver, gate, [], [], idle, self.faults)
+        leaving, drained = commanding.vacate(
+            self.driver, gate, [], [], idle, self.faults, self._leaving
+        )
         self.outcome["drained"] = drained
         if leaving:
             self._delete(self._calculator, leaving)
@@ -494,6 +511,19 @@ class Pass:
             return commanding.may_drain(calculator.node_mgr.gate, nodes, "idle", busy)
 
         return self.faults.guard("looking for idle nodes", find) or []
+
+    def _of_gangs(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
+        """Nodes of gangs that were given up, without those that are known to go."""
+        keys = set(map(key_of, known))
+        nodes = [node for node in self._gangs.releasing if key_of(node) not in keys]
+        if not nodes or not self._demand_is_known:
+            return []
+
+        def find() -> list[Node]:
+            busy = self._busy(calculator)
+            return commanding.may_drain(calculator.node_mgr.gate, nodes, "gang", busy)
+
+        return self.faults.guard("looking for nodes of gangs", find) or []
 
     def _count_idle_passes(self, calculator: DemandCalculator) -> None:
         """Learn in how many passes nodes were idle, where the history keeps that."""

@@ -117,6 +117,7 @@ class PassSummary:
     - `missing`: the scheduler has reported their hosts before, and does not now
     - `idle`: past their idle timeout; `drained` are those of them that may go
     - `given_back`: still booting, for workers whom nobody wants any more (`hpc.autoscale.workers`)
+    - `undrained`: were on their way out, and take work again
     - `failed`: in state Failed
     - `spared`: were to be deleted, and have work after all or are to be kept alive
     - `hosts_started`, `hosts_stopped`: hosts on premises whose worker was started, or stopped
@@ -142,6 +143,7 @@ class PassSummary:
     idle: tuple[str, ...] = ()
     drained: tuple[str, ...] = ()
     given_back: tuple[str, ...] = ()
+    undrained: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
     spared: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
@@ -253,6 +255,7 @@ _NODE_FIELDS = [
     "idle",
     "drained",
     "given_back",
+    "undrained",
     "failed",
     "spared",
     "deleted",

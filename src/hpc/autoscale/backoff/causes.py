@@ -25,6 +25,7 @@ class FailureKind(StrEnum):
     CAPACITY = "capacity"
     BOOT = "boot"
     REFUSED = "refused"
+    EVICTED = "evicted"
 
 
 class Diagnosis(NamedTuple):
@@ -74,6 +75,7 @@ _TABLE = (
         FailureKind.CAPACITY,
         Reach.OFFER,
     ),
+    _row(r"\bevict|\bpreempt", FailureKind.EVICTED, Reach.OFFER),
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale.backoff.causes import FailureKind
@@ -21,12 +21,14 @@ _CAUSES: Mapping[object, FailureKind] = {cause.value: cause for cause in Failure
 
 class Boot(NamedTuple):
     """A node that was seen to boot: since when, whether it was started and not made, has a VM, and
-    has failed already."""
+    has failed already. `up_at`: nodearray, VM size and placement group of a spot node that came
+    up, which may be evicted; an empty text for others."""
 
     since: float
     was_started: bool = False
     has_vm: bool = False
     has_failed: bool = False
+    up_at: str = ""
 
 
 class Remembered(NamedTuple):
@@ -40,13 +42,14 @@ class BackoffFile(SqliteFile):
     """The file at `path`."""
 
     NAME = "back-off"
-    VERSION = 1
+    VERSION = 2
     TABLES = (
         "CREATE TABLE backoffs (subject TEXT PRIMARY KEY, cause TEXT, message TEXT,"
         " failed_at REAL, level INTEGER, streak INTEGER, delay REAL, until REAL, passed INTEGER)",
         "CREATE TABLE boots (node_id TEXT PRIMARY KEY, since REAL, was_started BOOL, has_vm BOOL,"
-        " has_failed BOOL)",
+        " has_failed BOOL, up_at TEXT)",
     )
+    UPGRADES: Mapping[int, Sequence[str]] = {1: ("ALTER TABLE boots ADD COLUMN up_at TEXT",)}
     ERROR = BackoffError
     REMEDY = "delete it; then what failed before is forgotten"
 
@@ -61,13 +64,10 @@ class BackoffFile(SqliteFile):
             row = _backoff(cause, *others) if subject is not None else None
             if subject is not None and row is not None:
                 found[subject] = row
-        boots = self.rows("SELECT node_id, since, was_started, has_vm, has_failed FROM boots")
+        boots = self.rows("SELECT * FROM boots")  # one of version 1 has a column less
         return Remembered(
             found,
-            {
-                str(each): Boot(float(since or 0.0), *map(bool, rest))
-                for each, since, *rest in boots
-            },
+            {str(each): _boot(*row) for each, *row in boots},
         )
 
     def write(
@@ -87,9 +87,14 @@ class BackoffFile(SqliteFile):
                 list(_rows(backoffs)),
             )
             db.executemany(
-                "INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?, ?, ?)",
                 [(node_id, *boot) for node_id, boot in boots.items() if boot is not None],
             )
+
+
+def _boot(since: Any, was_started: Any, has_vm: Any, has_failed: Any, up_at: Any = "") -> Boot:
+    told = bool(was_started), bool(has_vm), bool(has_failed)
+    return Boot(float(since or 0.0), *told, str(up_at or ""))
 
 
 def _rows(backoffs: Mapping[Subject, Backoff | None]) -> Iterable[tuple[object, ...]]:

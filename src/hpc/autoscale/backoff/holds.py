@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from hpc.autoscale import clock
@@ -71,13 +72,39 @@ class HeldBack(Limit):
         self.max_nodes = NO_LIMIT
 
 
+Offer = tuple[str, str, bool]
+"""What capacity is of: VM size and location, both in lower case, and spot or not."""
+
+
+class ShutOff(Limit):
+    """A limit of everything of an offer, that leaves room for any number of nodes unless it is
+    `shut`."""
+
+    def __init__(self, offer: Offer) -> None:
+        super().__init__(f"{offer[0]} in {offer[1]}", max_nodes=NO_LIMIT)
+
+    @contextmanager
+    def shut(self) -> Iterator[None]:
+        """While this lasts, there is no room for a new node."""
+        taken = self.room(1)
+        self.charge(taken, 0)
+        try:
+            yield
+        finally:
+            self.charge(-taken, 0)
+
+    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
+        return f"{self.name} gets no new nodes for gangs that came short there"
+
+
 class Listed(NamedTuple):
-    """The newest listing: booting and failed nodes, and a function that finds the records of some
-    NodeIds."""
+    """The newest listing: booting and failed nodes, a function that finds the records of some
+    NodeIds, and nodes that cannot be used any more: spot nodes that are about to be evicted."""
 
     booting: Sequence[Record]
     failed: Sequence[Record]
     find: Callable[[Collection[str]], Mapping[str, Record]]
+    unavailable: Sequence[Record] = ()
 
 
 def seeded(about: Subject, known: Backoff | None) -> float:
@@ -88,7 +115,8 @@ def seeded(about: Subject, known: Backoff | None) -> float:
 
 class Holds:
     """What is held back in one cluster, for one pass. `path`: the file, which is never written with
-    `read_only`. `draw`: how jitter is drawn.
+    `read_only`. `draw`: how jitter is drawn. `short_of`: the offers that some jobs are to be kept
+    from, by their limits in `shut_offs`.
 
     A file that cannot be used costs a warning: then nothing is remembered, and nothing held back
     for what happened before. `problems` says so.
@@ -100,10 +128,13 @@ class Holds:
         policy: Policy | None = None,
         read_only: bool = False,
         draw: Draw = seeded,
+        short_of: Iterable[Offer] = (),
     ) -> None:
         self.policy = policy or Policy()
         self.problems: list[str] = []
         self.limits: dict[Subject, HeldBack] = {}
+        self.shut_offs: dict[Offer, ShutOff] = {}
+        self._short_of = frozenset(short_of)
         self._file = BackoffFile(path)
         self._read_only = read_only
         self._draw = draw
@@ -123,7 +154,8 @@ class Holds:
         self._read(now)
         known, boots = self._memory
         lately = [b for b in buckets if _is_recent(b, self.policy)]
-        if not (known or boots or listed.booting or listed.failed or lately):
+        news = (listed.booting, listed.failed, listed.unavailable, lately)
+        if not (known or boots or any(news) or self._short_of):
             return
         by_place = {_place_of(b): b for b in buckets if b.valid}
         # what came before a failure is no sign that all is well again, so failures come first
@@ -132,7 +164,7 @@ class Holds:
         self._learn_from_buckets(silent, now)
         self._learn_from_nodes(listed, by_place, now)
         self._save()
-        if known:
+        if known or self._short_of:
             self._hold(listed, by_place, now)
 
     def _read(self, now: float) -> None:
@@ -151,7 +183,9 @@ class Holds:
         boots = self._memory.boots
         booting = {str(record.get("NodeId")): record for record in listed.booting}
         failed = {str(record.get("NodeId")): record for record in listed.failed}
-        gone = [each for each in boots if each not in booting and each not in failed]
+        evicted = {str(record.get("NodeId")): record for record in listed.unavailable}
+        here = booting.keys() | failed.keys() | evicted.keys()
+        gone = [each for each in boots if each not in here]
         records = listed.find(gone) if gone else {}
         good = self._note_booting(booting, by_place, now)
         bad: dict[Subject, list[tuple[FailureKind, str]]] = defaultdict(list)
@@ -160,8 +194,11 @@ class Holds:
             facts = self._facts_of(record, by_place)
             message = plain(record.get("StatusMessage"))
             finding = of_a_node(message)
-            if facts is None or (seen is None and finding.kind is FailureKind.BOOT):
+            was_up = seen is None or bool(seen.up_at)
+            if facts is None or (was_up and finding.kind is FailureKind.BOOT):
                 continue  # it was up, for all that is known
+            if finding.kind is FailureKind.EVICTED and not facts.spot:
+                continue
             seen = seen or Boot(now)
             if seen.has_failed:
                 continue
@@ -169,6 +206,8 @@ class Holds:
             bad[subject(finding.reach, facts)].append((finding.kind, message))
             if seen.was_started:
                 bad[node(node_id)].append((FailureKind.REFUSED, message))
+        for node_id, record in evicted.items():
+            self._note_eviction(node_id, self._facts_of(record, by_place), now, bad)
         for node_id in gone:
             self._end_boot(node_id, records.get(node_id) or {}, by_place, good, bad)
         self._judge(good, bad, now)
@@ -215,13 +254,41 @@ class Holds:
     ) -> None:
         """What has become of a node that booted, and neither boots nor has failed."""
         boot = self._memory.boots[node_id]
-        self._note_boot(node_id, None)
         status = record.get("Status")
+        if boot.up_at and (status in _WELL or boot.has_failed):
+            self._note_boot(node_id, None if boot.has_failed else boot)
+            return
+        if boot.up_at and not record:
+            # nobody told it to go, for then it would be forgotten, or be seen to go
+            array, size, group = [*boot.up_at.split("\x1f"), "", ""][:3]
+            was = {"Template": array, "MachineType": size, "PlacementGroupId": group}
+            facts = self._facts_of(was, by_place)
+            self._note_eviction(node_id, facts, boot.since, bad)
+        self._note_boot(node_id, None)
         if status in _WELL:
+            facts = self._facts_of(record, by_place)
+            if facts is not None and facts.spot:
+                up_at = "\x1f".join((facts.nodearray, facts.vm_size, facts.group))
+                self._note_boot(node_id, boot._replace(up_at=up_at))
             good.update(self._proven(self._facts_of(record, by_place), boot, is_up=True))
             good.update([node(node_id)] if boot.was_started else [])
         elif status in _AT_REST and boot.was_started and not boot.has_failed:
             bad[node(node_id)].append((FailureKind.REFUSED, "it was started and is at rest again"))
+
+    def _note_eviction(
+        self,
+        node_id: str,
+        facts: BucketFacts | None,
+        now: float,
+        bad: dict[Subject, list[tuple[FailureKind, str]]],
+    ) -> None:
+        """A node is being evicted, or was: that is about the offer of spot nodes, once for each
+        node."""
+        seen = self._memory.boots.get(node_id) or Boot(now)
+        if facts is None or not facts.spot or seen.has_failed:
+            return
+        self._note_boot(node_id, seen._replace(has_failed=True))
+        bad[subject(Reach.OFFER, facts)].append((FailureKind.EVICTED, "a spot node was evicted"))
 
     def _proven(self, facts: BucketFacts | None, boot: Boot, is_up: bool) -> list[Subject]:
         """What a node shows to be well again: one that has a VM, the capacity and quota that it
@@ -264,8 +331,12 @@ class Holds:
             if room is not None:
                 self.limits[about] = HeldBack(about, known, room, now)
                 logging.debug("%s", self.limits[about].describe())
-        for bucket in by_place.values() if self.limits else ():
-            held = [self.limits[a] for a in subjects_of(facts_of(bucket)) if a in self.limits]
+        self.shut_offs = {offer: ShutOff(offer) for offer in self._short_of}
+        for bucket in by_place.values() if self.limits or self.shut_offs else ():
+            facts = facts_of(bucket)
+            held: list[Limit] = [self.limits[a] for a in subjects_of(facts) if a in self.limits]
+            offer = (facts.vm_size.lower(), facts.location.lower(), facts.spot)
+            held += [self.shut_offs[offer]] if offer in self.shut_offs else []
             if held and isinstance(bucket.limits, BucketLimits):
                 bucket.limits.hold(*held)
 
@@ -291,6 +362,12 @@ class Holds:
             return None
         subjects = subjects_of(facts_of(bucket))
         return "; ".join(self.limits[a].describe() for a in subjects if a in self.limits) or None
+
+    def room_for(self, facts: BucketFacts) -> int | None:
+        """How many new nodes are let through where something rests, before any was planned; None
+        where nothing does."""
+        held = [self.limits[a].max_nodes for a in subjects_of(facts) if a in self.limits]
+        return min(held, default=None)
 
     def is_closed(self, node_id: str) -> bool:
         """Whether a node is not to be started now."""
@@ -333,6 +410,13 @@ class Holds:
             self._note_boot(node_id, Boot(now, was_started=True))
         self._save()
 
+    def leaving(self, node_ids: Iterable[str]) -> None:
+        """NodeIds of nodes that were told to go: that they vanish is no eviction."""
+        for node_id in node_ids:
+            if node_id in self._memory.boots:
+                self._note_boot(node_id, None)
+        self._save()
+
     def overdue(self, nodes: Iterable[Node]) -> None:
         """Nodes that have not become ready in time; each counts once."""
         now = clock.time()
@@ -370,8 +454,8 @@ class Holds:
             lambda: self._draw(about, known),
             count,
         )
-        if found.level and now >= found.until:
-            return  # it is over already
+        if found.level and now >= found.open_at:
+            return  # it holds nothing back any more
         self._memory.backoffs[about] = self._changed[about] = found
         if found.level > (known.level if known else 0):
             rest = found.until - now
@@ -452,4 +536,4 @@ def _is_recent(bucket: NodeBucket, policy: Policy) -> bool:
     return elapsed is not None and elapsed < policy.ceiling
 
 
-__all__ = ["BOOTING", "HeldBack", "Holds", "Listed", "facts_of", "seeded"]
+__all__ = ["BOOTING", "HeldBack", "Holds", "Listed", "Offer", "ShutOff", "facts_of", "seeded"]

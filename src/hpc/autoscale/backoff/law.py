@@ -27,9 +27,13 @@ FIRST: Mapping[FailureKind, float] = MappingProxyType(
         FailureKind.CAPACITY: 300.0,
         FailureKind.BOOT: 600.0,
         FailureKind.REFUSED: 120.0,
+        FailureKind.EVICTED: 60.0,
     }
 )
 """The first rest after a failure, by its cause."""
+
+EVICTED_AT_MOST = 10.0
+"""After evictions nothing rests for more than so many times the first rest."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,13 @@ class Policy:
     ceiling: float = 3600.0
     jitter: float = 0.2
     boot_failures: int = 2
+
+    def longest(self, cause: FailureKind) -> float:
+        """The longest rest for a cause. An eviction says that somebody paid more just then, and
+        little of whether there will be room in an hour."""
+        if cause is FailureKind.EVICTED:
+            return min(self.ceiling, EVICTED_AT_MOST * self.first[cause])
+        return self.ceiling
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ def failed(
     if not known.level and cause is FailureKind.BOOT and streak < policy.boot_failures:
         return replace(now_known, until=failed_at)
     level = min(MAX_LEVEL, known.level + 1)
-    nominal = min(policy.ceiling, policy.first[cause] * 2.0 ** (level - 1))
+    nominal = min(policy.longest(cause), policy.first[cause] * 2.0 ** (level - 1))
     delay = min(policy.ceiling, max(known.delay, nominal * (1.0 - policy.jitter * draw())))
     until = max(known.until, at + delay)
     return replace(now_known, level=level, delay=delay, until=until, passed=0)

@@ -8,6 +8,7 @@ from typing import Any
 from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.backoff.law import FIRST, Policy
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.gangs.file import offers_short_of
 
 LEARNS = "_backoff_learns"
 """The entry of a configuration by which the loop says that what it sees is to be remembered;
@@ -25,7 +26,8 @@ def new_holds(config: Mapping[str, Any]) -> Holds | None:
     if section.get("enabled") is False:
         return None
     may_write = bool(config.get(LEARNS)) and not config.get("read_only")
-    return Holds(str(config["backoffdb"]), policy_of(section), read_only=not may_write)
+    policy, path = policy_of(section), str(config["backoffdb"])
+    return Holds(path, policy, read_only=not may_write, short_of=offers_short_of(config))
 
 
 def policy_of(section: Mapping[str, Any]) -> Policy:

@@ -34,6 +34,7 @@ from hpc.autoscale.cli.completion import (
 from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
 from hpc.autoscale.cli.unknown import unknown_columns
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
@@ -211,7 +212,8 @@ class CommandLine(ABC):
         if ctx_handler is not None and ctx_handler not in results.HANDLERS:
             results.register_result_handler(ctx_handler)
         set_context = ctx_handler.set_context if ctx_handler else logging.set_context
-        return calculator, *learning.add_jobs(calculator, jobs, set_context)
+        gangs = new_gangs(calculator.config)
+        return calculator, *learning.add_jobs(calculator, jobs, set_context, gangs)
 
     def _find_nodes(
         self, config: Config, hostnames: Sequence[str] | None, node_names: Sequence[str] | None
@@ -226,7 +228,7 @@ class CommandLine(ABC):
         _, hosts = hooks.read(driver, config)
         gone = calculator.node_history.gone()
         self._work = NodeWork(jobs, hosts, calculator.node_mgr.get_nodes(), gone)
-        learning.add_jobs(calculator, jobs, logging.set_context)
+        learning.add_jobs(calculator, jobs, logging.set_context, new_gangs(calculator.config))
         nodes = [node for node in calculator.finish().compute_nodes if not is_planned(node)]
         found = find_nodes(nodes, self._work, hostnames or (), node_names or ())
         return driver, calculator, found

@@ -15,6 +15,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.commanding import look_twice, removals_in_doubt
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to, checked_nodes
+from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading, Readings, StaleReading
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
@@ -75,9 +76,12 @@ class NodeCommands(CommandLine):
         buckets = calculator.node_mgr.get_buckets()
         check_vm_sizes(given, "", buckets)
         every = calculator.finish().compute_nodes
+        Leaving(calculator.node_history, every, Faults())  # writes how far they are
         self._warn_once(*unknown_in_constraints(given, every, buckets))
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
         columns = self._columns(config, output_columns, "nodes")
+        if not output_columns and any("drain" in node.metadata for node in nodes):
+            columns = list(dict.fromkeys([*columns, "drain"]))
         self._print_nodes(nodes, columns, output_format, long, calculator.node_mgr)
 
     def join_nodes_parser(self, parser: ArgumentParser) -> None:

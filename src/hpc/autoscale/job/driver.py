@@ -135,6 +135,15 @@ class SchedulerDriver(ABC):
         add_ccnodeid_default_resource(node_mgr)
         add_default_placement_groups(config, node_mgr)
 
+    def handle_undraining(self, nodes: list[Node]) -> list[Node]:
+        """Let these nodes, which `handle_draining` was called with before, take work again, because
+        there is demand for them; return those that do.
+
+        Called before `add_nodes_to_cluster`, which is given them too. This class returns them all:
+        a driver may leave it to `add_nodes_to_cluster` to let them in.
+        """
+        return nodes
+
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         """Nodes that are wanted beside those for jobs, as nodearray definitions in the form of
         `hpc.autoscale.jetpack.update`. Called after the jobs were read, also in dry runs."""

@@ -266,6 +266,11 @@ class Job:
             self._compile(), request, self.name, partial(self._compile, own=True)
         )
 
+    def part(self, node_count: int, where: Sequence[Any]) -> Job:
+        """Another job of this name, for so many nodes of those that this one could use and that
+        meet further constraints; they need not be in one place."""
+        return Job(self.__name, [*self._constraints, *where], node_count=node_count)
+
     def to_dict(self) -> dict[str, Any]:
         """The published JSON form."""
         return {

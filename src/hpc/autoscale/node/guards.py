@@ -26,10 +26,10 @@ OF_THE_SITE = "is a host on premises, whose worker the loop alone starts and sto
 Command = Literal["create", "start", "retry", "drain", "shutdown", "restart", "reimage", "delete"]
 """What may be asked of the cluster, or, for `drain`, of the scheduler before nodes are deleted."""
 
-Why = Literal["idle", "asked", "overdue", "failed", "marked", "unfinished", "surplus"]
+Why = Literal["idle", "asked", "overdue", "failed", "marked", "unfinished", "surplus", "gang"]
 """Why the loop wants rid of a node: it has no work, it has itself asked to stop, it did not become
-ready in time, it has failed, the scheduler wants rid of it, its removal was never answered, or it
-boots for workers whom nobody wants any more."""
+ready in time, it has failed, the scheduler wants rid of it, its removal was never answered, it
+boots for workers whom nobody wants any more, or it is of a gang of which too few nodes came."""
 
 
 AWAY = "Unreachable"
@@ -396,12 +396,13 @@ def _host_reported(node: Node, gate: Gate, command: Command) -> str:
     ("delete",),
     _LOOP,
     "A node that had failed, did not become ready in time, or boots for workers whom nobody wants"
-    " any more, is not ready by the newer listing.",
+    " any more or for a gang that was given up, is not ready by the newer listing.",
 )
 def _still_so(node: Node, gate: Gate, command: Command) -> str:
     record = (gate.facts.listed or {}).get(str(node._server_id)) or {}
     why = gate.facts.why.get(key_of(node))
-    recovered = why in ("failed", "overdue", "surplus") and record.get("Status") == "Ready"
+    was_not = why in ("failed", "overdue", "surplus") or (why == "gang" and node.state != "Ready")
+    recovered = was_not and record.get("Status") == "Ready"
     return "has become ready meanwhile" if recovered else ""
 
 
@@ -453,10 +454,10 @@ def _not_required(node: Node, gate: Gate, command: Command) -> str:
     ("drain", "delete"),
     _LOOP,
     "No node of the same nodearray, VM size and placement group is created in the same pass, where"
-    " the node is only idle, or its removal was never answered.",
+    " the node is only idle, its removal was never answered, or it is of a gang that was given up.",
 )
 def _not_both(node: Node, gate: Gate, command: Command) -> str:
-    is_idle = gate.facts.why.get(key_of(node)) in ("idle", "unfinished")
+    is_idle = gate.facts.why.get(key_of(node)) in ("idle", "unfinished", "gang")
     if not is_idle or not gate.is_coming(node):
         return ""
     return "nodes like it are created in the same pass"

@@ -144,6 +144,10 @@ class WatchedDriver(SchedulerDriver):
                 self._note("handle_draining", node, f"has work (tasks that run: {host.tasks})")
         return drained
 
+    def handle_undraining(self, nodes: list[Node]) -> list[Node]:
+        """The driver's."""
+        return self._hook("handle_undraining", nodes)
+
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         """The driver's."""
         return self._hook("handle_failed_nodes", nodes)

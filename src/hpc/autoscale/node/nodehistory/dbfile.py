@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.nodehistory import watching
+from hpc.autoscale.node.nodehistory import draining, watching
 from hpc.autoscale.sqlitefile import connect_to_read
 
 SQLITE_VERSION = "0.0.6"
@@ -155,7 +155,7 @@ def _prepare(conn: sqlite3.Connection) -> sqlite3.Connection:
             for statement in _TABLES:
                 conn.execute(statement)
             conn.execute("INSERT INTO metadata (version) VALUES (?)", (SQLITE_VERSION,))
-        for statement in watching.TABLES:
+        for statement in (*watching.TABLES, draining.TABLE):
             conn.execute(statement)
         _make_times_true(conn)
         if conn.execute("SELECT 1 FROM nodes LIMIT 1").fetchone() is None:
@@ -180,8 +180,8 @@ def _look(conn: sqlite3.Connection) -> sqlite3.Connection:
 
 def _has_watching(conn: sqlite3.Connection) -> bool:
     """Whether the file has the tables that cyclecloud-scalelib does not make."""
-    query = "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('updates', 'sightings')"
-    return bool(conn.execute(query).fetchone() == (2,))
+    query = "SELECT COUNT(*) FROM sqlite_master WHERE name IN ('updates', 'sightings', 'drains')"
+    return bool(conn.execute(query).fetchone() == (3,))
 
 
 def _check(conn: sqlite3.Connection) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory.draining import Drain
 from hpc.autoscale.node.nodehistory.watching import Rhythm, Sighting
 
 NodeHistoryResult = list[tuple[ht.NodeId, ht.Hostname | None, float]]
@@ -77,6 +78,16 @@ class NodeHistory(ABC):
         """Note, after an update, of which nodes the scheduler reports a host, of which nothing is
         known, because it has reported theirs before and does not now, and which it has given
         up."""
+
+    def drains(self) -> Mapping[str, Drain]:
+        """The nodes that are on their way out, by NodeId; none where this history keeps nothing of
+        the kind."""
+        return {}
+
+    def note_drains(  # noqa: B027 - a history that keeps nothing of the kind
+        self, changes: Mapping[str, Drain | None]
+    ) -> None:
+        """Keep how far nodes are on their way out; None for those that are active, or gone."""
 
     def now(self) -> float:
         """The current unix time. May be overridden."""

@@ -20,6 +20,7 @@ from hpc.autoscale.node.nodehistory.dbfile import (
     initialize_db,
     is_corrupt,
 )
+from hpc.autoscale.node.nodehistory.draining import Drain, read_drains, write_drains
 from hpc.autoscale.node.nodehistory.interface import (
     NodeHistory,
     NodeHistoryResult,
@@ -166,6 +167,20 @@ class SQLiteNodeHistory(NodeHistory):
             watching.write_sightings(conn, before, after)
             back = [i for i in reported if (s := before.get(i)) and s.missing_time is not None]
             write(conn, [r._replace(last_match_time=now) for r in find(conn, back).values()])
+
+    def drains(self) -> dict[str, Drain]:
+        """The nodes that are on their way out, by NodeId."""
+        return self._run(read_drains)
+
+    def note_drains(self, changes: Mapping[str, Drain | None]) -> None:
+        """Keep how far nodes are on their way out; None for those that are active, or gone."""
+
+        def note(conn: sqlite3.Connection) -> None:
+            with transaction(conn):
+                write_drains(conn, changes)
+
+        if not self.read_only:
+            self._run(note)
 
     def find_unmatched(self, for_at_least: float = 300) -> NodeHistoryResult:
         """The existing nodes that have not been needed for more than so many seconds, longest

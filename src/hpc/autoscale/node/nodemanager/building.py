@@ -102,9 +102,8 @@ class Built:
         self.nodearrays = [str(array.name) for array in self._arrays]
         for array in self._arrays:
             self.nodearrays.extend(each.name for each in self._dynamic.of(array.name))
-        self.listed = Listed(
-            self._records.in_state(*BOOTING), self._records.in_state("Failed"), self._records.find
-        )
+        in_state, find = self._records.in_state, self._records.find
+        self.listed = Listed(in_state(*BOOTING), in_state("Failed"), find, in_state("Unavailable"))
         self.problems.extend(self._records.problems)
         for problem in self.problems:
             logging.warning("%s", problem)

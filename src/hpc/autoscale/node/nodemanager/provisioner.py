@@ -215,6 +215,8 @@ class Provisioner:
             )
         outcome = _Outcome(operations.where(self.cluster_bindings), verb)
         accepted = self._learn(managed, removes=verb in REMOVING)
+        if verb in REMOVING and self.holds is not None:
+            self.holds.leaving(str(node.delayed_node_id.node_id) for node in accepted)
         outcome.add_managed(managed, accepted)
         if not managed.request_id:  # nothing was asked
             left_alone = all(refusal.code in _LEFT_ALONE for refusal in managed.refused)

@@ -1,0 +1,168 @@
+"""The nodes that are gathered for gangs, and where gangs came short, in an SQLite file beside the
+node history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.sqlitefile import SqliteFile
+
+
+class GangFileError(AutoscaleError):
+    """The file that remembers gangs cannot be read or written."""
+
+
+class Place(NamedTuple):
+    """Where all nodes of a gang are: a bucket of a placement group, or of none (an empty text)."""
+
+    nodearray: str
+    vm_size: str
+    location: str
+    spot: bool
+    group: str = ""
+
+    @property
+    def offer(self) -> tuple[str, str, bool]:
+        """What of it capacity is of: the VM size, the location, and spot or not."""
+        return self.vm_size.lower(), self.location.lower(), self.spot
+
+    def __str__(self) -> str:
+        parts = (self.nodearray, self.vm_size, self.group)
+        return "/".join(part for part in parts if part)
+
+
+class Gathering(NamedTuple):
+    """Nodes that were asked for, for a gang, in one place.
+
+    `size`: how many the gang needs; `goal`: how many are tried at first, as a rule all, and none
+    once they are given up, until they are gone. `asked` is
+    when they were, `deadline` when they have to be there, `seen` when a pass last looked; unix
+    seconds. `others`: NodeIds of nodes that were there before and are not of it.
+    """
+
+    job: str
+    place: Place
+    size: int
+    goal: int
+    asked: float
+    deadline: float
+    seen: float
+    others: tuple[str, ...] = ()
+
+
+class Shortfall(NamedTuple):
+    """A gang that did not come together in a place: of `size` nodes `had` were there at the end.
+
+    `kind` and `units` say how much its job asked for: jobs of the same kind that ask for as much,
+    or for more, are not asked for there either. `times`: how often in a row. It may be tried again
+    from `until` on.
+    """
+
+    job: str
+    place: Place
+    kind: str
+    units: int
+    size: int
+    had: int
+    times: int
+    until: float
+
+
+class GangFile(SqliteFile):
+    """The file at `path`."""
+
+    NAME = "gangs"
+    VERSION = 1
+    TABLES = (
+        "CREATE TABLE gatherings (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
+        " placement_group TEXT, size INTEGER, goal INTEGER, asked REAL, deadline REAL, seen REAL,"
+        " others TEXT)",
+        "CREATE TABLE shortfalls (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
+        " placement_group TEXT, kind TEXT, units INTEGER, size INTEGER, had INTEGER, times INTEGER,"
+        " until REAL)",
+    )
+    ERROR = GangFileError
+    REMEDY = "delete it; then it is forgotten for which gangs nodes were asked for"
+
+    def read(self) -> tuple[list[Gathering], list[Shortfall]]:
+        """All of it; rows that make no sense are left out. GangFileError when it cannot be read."""
+        gatherings = self.rows("SELECT * FROM gatherings ORDER BY rowid")
+        shortfalls = self.rows("SELECT * FROM shortfalls ORDER BY rowid")
+        return [*map(_gathering, filter(_is_gathering, gatherings))], [
+            *map(_shortfall, filter(_is_shortfall, shortfalls))
+        ]
+
+    def write(self, gatherings: Iterable[Gathering], shortfalls: Iterable[Shortfall]) -> None:
+        """Replace all of it. GangFileError when that is not possible."""
+        with self.writing() as db:
+            db.execute("DELETE FROM gatherings")
+            db.execute("DELETE FROM shortfalls")
+            db.executemany(
+                f"INSERT INTO gatherings VALUES ({_marks(12)})",
+                [(g.job, *g.place, *g[2:-1], json.dumps(g.others)) for g in gatherings],
+            )
+            db.executemany(
+                f"INSERT INTO shortfalls VALUES ({_marks(12)})",
+                [(s.job, *s.place, *s[2:]) for s in shortfalls],
+            )
+
+
+def offers_short_of(config: Mapping[str, Any]) -> set[tuple[str, str, bool]]:
+    """The offers of which gangs came short, by the file of a configuration; none where it cannot be
+    read, which whoever decides about gangs tells."""
+    if not config.get("gangsdb"):
+        return set()
+    with suppress(GangFileError):
+        return {short.place.offer for short in GangFile(str(config["gangsdb"])).read()[1]}
+    return set()
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def _place(row: Sequence[Any]) -> Place:
+    nodearray, vm_size, location, spot, group = row[1:6]
+    return Place(nodearray, vm_size, location, bool(spot), group)
+
+
+def _is_placed(row: Sequence[Any]) -> bool:
+    return all(isinstance(text, str) for text in (*row[:4], row[5]))
+
+
+def _is_gathering(row: Sequence[Any]) -> bool:
+    counts, times = row[6:8], row[8:11]
+    return (
+        _is_placed(row)
+        and all(isinstance(count, int) and count >= 0 for count in counts)
+        and all(isinstance(time, int | float) for time in times)
+        and isinstance(row[11], str)
+    )
+
+
+def _gathering(row: Sequence[Any]) -> Gathering:
+    try:
+        others = json.loads(row[11])
+    except (ValueError, RecursionError):
+        others = ()
+    known = tuple(map(str, others)) if isinstance(others, list) else ()
+    size, goal, asked, deadline, seen = row[6:11]
+    return Gathering(row[0], _place(row), size, goal, asked, deadline, seen, known)
+
+
+def _is_shortfall(row: Sequence[Any]) -> bool:
+    counts = row[7:11]
+    return (
+        _is_placed(row)
+        and isinstance(row[6], str)
+        and all(isinstance(count, int) and count >= 0 for count in counts)
+        and isinstance(row[11], int | float)
+    )
+
+
+def _shortfall(row: Sequence[Any]) -> Shortfall:
+    return Shortfall(row[0], _place(row), *row[6:12])

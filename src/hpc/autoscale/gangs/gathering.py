@@ -1,0 +1,415 @@
+"""What a pass makes of gangs of which only a part of the nodes has come.
+
+A gang is a job whose nodes are all in one place, or it gets none. When its nodes are asked for,
+that is remembered, with a deadline. `Gangs.kept_from` is asked before jobs are placed: which gangs
+get no new nodes where they came short, until one may try again. `Gangs.settle` is called after
+that. A gang that could not be placed keeps what it has, and is given as many of the nodes that it
+lacks as the limits allow, those of the back-off among them; at its deadline it is given up there,
+and its nodes are to be released. Of a gang that has nodes in two places the fuller one stays.
+
+Nothing is commanded here: `releasing` has the nodes that are to go, and the gate is asked about
+them. Called by the loop, and by commands that say what the loop would do, which write nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.backoff.holds import WITHOUT_A_VM, ShutOff
+from hpc.autoscale.backoff.settings import LEARNS
+from hpc.autoscale.backoff.subjects import BucketFacts
+from hpc.autoscale.errors import ConfigurationException, counted
+from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
+from hpc.autoscale.job.job import Job, Outcome
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.util import parse_boot_timeout
+
+REST_IN_DEADLINES = 4.0
+"""Where a gang came short it is not asked for again for so many times as long as its deadline; each
+time in a row doubles that, up to `MOST_IN_DEADLINES`."""
+
+MOST_IN_DEADLINES = 8.0
+
+UNWATCHED = 1200.0
+"""Time between two passes that is longer than this, in seconds, or than twice the interval, does
+not count towards a deadline."""
+
+FORGOTTEN_AFTER = 86400.0
+"""Where a gang came short is forgotten so many seconds after it may be tried again."""
+
+_READY = ("Ready", "Started")
+_NO_USE = ("Failed", "Unavailable", "Error", "Terminating", "Terminated")
+
+
+class Gangs:
+    """The gangs of one cluster, for one pass. `path`: the file (None: nothing outlives this
+    object), which is written only with `may_write`. `deadline`: seconds for all nodes of a gang to
+    come into being. `interval`: seconds from pass to pass, where that is known.
+
+    A file that cannot be used costs a warning, which is in `problems`: then gangs are as all jobs.
+    `notes` says what became of gangs, `releasing` has the nodes that gangs were given up on, and
+    why by `reasons`, which are told of the jobs that wait.
+    """
+
+    def __init__(
+        self,
+        path: str | None,
+        deadline: float,
+        may_write: bool = False,
+        interval: float | None = None,
+    ) -> None:
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self.releasing: list[Node] = []
+        self.reasons: dict[str, str] = {}
+        self._deadline = deadline
+        self._may_write = may_write
+        self._longest = max(UNWATCHED, 2.0 * (interval or 0.0))
+        self._file = GangFile(path) if path else None
+        self._gatherings: list[Gathering] = []
+        self._shortfalls: list[Shortfall] = []
+        self._before: tuple[list[Gathering], list[Shortfall]] = ([], [])
+        self._measures: dict[int, tuple[str, int]] = {}
+        self._now = clock.time()
+        self._members: Mapping[tuple[str, str, str], Sequence[Node]] = {}
+        self._read()
+
+    # -- before jobs are placed
+
+    def kept_from(
+        self, jobs: Iterable[Job], node_mgr: NodeManager
+    ) -> dict[tuple[ShutOff, ...], list[Job]]:
+        """The gangs that are kept from new nodes of offers of which they, or smaller ones, came
+        short, by the limits that are to be shut while they are placed. Where one of them may try,
+        the others wait until it has all of its nodes."""
+        found: dict[tuple[ShutOff, ...], list[Job]] = defaultdict(list)
+        limits = node_mgr.holds.shut_offs if node_mgr.holds is not None else {}
+        if not self._shortfalls or not limits:
+            return found
+        tries = {(g.job, g.place.offer) for g in self._gatherings if g.goal == g.size}
+        for job in filter(is_gang, jobs):
+            short_of = [
+                s
+                for s in self._shortfalls
+                if self._concerns(s, job) and (job.name, s.place.offer) not in tries
+            ]
+            shut = dict.fromkeys(limits[s.place.offer] for s in short_of if s.place.offer in limits)
+            if shut:
+                self.reasons[job.name] = self._came_short(short_of[-1])
+                found[tuple(shut)].append(job)
+        return found
+
+    # -- after jobs were placed
+
+    def settle(self, outcomes: Sequence[Outcome], node_mgr: NodeManager) -> None:
+        """Decide about every gang that waits."""
+        waiting = [o for o in outcomes if is_gang(o.job) and o.error is None]
+        if not waiting and not self._gatherings:
+            return
+        counts = Counter(o.job.name for o in waiting)
+        # of two jobs of one name nobody could tell whose nodes they are
+        gangs = {o.job.name: o for o in waiting if counts[o.job.name] == 1}
+        at: dict[tuple[str, str, str], list[Node]] = defaultdict(list)
+        placed: dict[str, list[Node]] = defaultdict(list)
+        for node in node_mgr.get_nodes():
+            if node.managed and node.state not in _NO_USE:
+                at[_where_of(node)].append(node)
+            for name in node.assignments if gangs else ():
+                if name in gangs:
+                    placed[str(name)].append(node)
+        self._members = at
+        self._forget(counts.keys())
+        for name, outcome in gangs.items():
+            mine = [g for g in self._gatherings if g.job == name and g.goal]
+            if not outcome.missing and placed[name]:
+                self._is_placed(outcome.job, placed[name], mine, node_mgr)
+            else:
+                self._is_not_placed(outcome.job, mine, node_mgr)
+        self._release()
+
+    def _is_placed(
+        self, job: Job, nodes: Sequence[Node], mine: list[Gathering], node_mgr: NodeManager
+    ) -> None:
+        """A gang has all of its nodes, those that are planned included."""
+        self.reasons.pop(job.name, None)
+        place, size = _place_of(nodes[0]), len(nodes)
+        here = next((g for g in mine if g.place == place), None)
+        is_complete = all(node.exists and node.state in _READY for node in nodes)
+        if is_complete and here is not None:
+            self._shortfalls = [
+                s for s in self._shortfalls if s.place.offer != place.offer or s.size > size
+            ]
+        elsewhere = [g for g in mine if g.place != place]
+        come = sum(node.exists and node.state not in WITHOUT_A_VM for node in nodes)
+        for gathering in elsewhere:
+            members = self._of(gathering)
+            if is_complete or come >= len(members) or self._now >= gathering.deadline:
+                self._give_up(job, gathering, f"planned in {place} instead", node_mgr)
+        if here is not None and (is_complete or not self._of(here)):
+            self._gatherings.remove(here)
+            here = None
+        elif here is not None and here.goal < size:
+            self._gatherings[self._gatherings.index(here)] = here._replace(goal=size)
+        if here is None and not is_complete and not all(node.exists for node in nodes):
+            self._begin(job, place, size, size, nodes)
+
+    def _is_not_placed(self, job: Job, mine: list[Gathering], node_mgr: NodeManager) -> None:
+        """A gang lacks nodes: those that it has stay until the deadline, in one place."""
+        fullest = max(mine, key=lambda g: (len(self._of(g)), -g.asked), default=None)
+        for gathering in mine:
+            if gathering is not fullest:
+                more = f"more of them in {fullest.place}" if fullest else ""
+                self._give_up(job, gathering, more, node_mgr)
+        if fullest is None:
+            self._try_again(job, node_mgr)
+            return
+        if fullest.goal < fullest.size:
+            fullest = self._judge_trial(job, fullest, node_mgr)
+        if fullest is None:
+            return
+        if self._now >= fullest.deadline:
+            self._give_up(job, fullest, "to be planned elsewhere", node_mgr)
+            return
+        self._ask_for_the_rest(job, fullest, node_mgr)
+
+    def _ask_for_the_rest(self, job: Job, gathering: Gathering, node_mgr: NodeManager) -> None:
+        """Keep what there is of a gang for it, and plan as much of the rest as limits allow."""
+        members = self._of(gathering)
+        wanted = max(len(members), gathering.goal)
+        self.reasons[job.name] = (
+            f"gang {job.name} has {len(members)} of {gathering.size} nodes in {gathering.place},"
+            f" and {gathering.deadline - self._now:.0f} s left for the rest"
+        )
+        place = gathering.place
+        where: list[Any] = [
+            {"node.nodearray": place.nodearray},
+            {"node.vm_size": place.vm_size},
+            {"node.placement_group": place.group or None},
+        ]
+        job.part(wanted, where).do_allocate(node_mgr)
+
+    def _try_again(self, job: Job, node_mgr: NodeManager) -> None:
+        """Where a gang came short, try one node more than it had then."""
+        for short in self._shortfalls:
+            offer = short.place.offer
+            is_tried = any(g.goal and g.place.offer == offer for g in self._gatherings)
+            if is_tried or self._now < short.until or not self._concerns(short, job):
+                continue
+            goal = min(short.had + 1, short.size)
+            here = self._members.get(_where(short.place), ())
+            self._begin(job, short.place, short.size, goal, here)
+            self._ask_for_the_rest(job, self._gatherings[-1], node_mgr)
+            return
+
+    def _judge_trial(self, job: Job, trial: Gathering, node_mgr: NodeManager) -> Gathering | None:
+        """What becomes of a gang of which a part was tried: all of it when that is there."""
+        members = self._of(trial)
+        come = sum(node.state not in WITHOUT_A_VM for node in members)
+        if come >= trial.goal:
+            whole = trial._replace(goal=trial.size, deadline=self._now + self._deadline)
+            self._gatherings[self._gatherings.index(trial)] = whole
+            return whole
+        if come == len(members) and self._is_closed(trial.place, node_mgr):
+            self._give_up(job, trial, f"tried with {trial.goal}, and not enough", node_mgr)
+            return None
+        return trial
+
+    @staticmethod
+    def _is_closed(place: Place, node_mgr: NodeManager) -> bool:
+        """Whether the back-off leaves no room for a new node in a place now."""
+        holds = node_mgr.holds
+        family = vm_sizes.quota_family(ht.Location(place.location), ht.VMSize(place.vm_size))
+        facts = BucketFacts(*place[:4], family, place.group)
+        return holds is not None and holds.room_for(facts) == 0
+
+    # -- gatherings
+
+    def _begin(self, job: Job, place: Place, size: int, goal: int, nodes: Iterable[Node]) -> None:
+        own = set(map(id, nodes))
+        every = self._members.get(_where(place), ())
+        others = [_id_of(n) for n in every if _id_of(n) and id(n) not in own]
+        now = self._now
+        self._gatherings.append(
+            Gathering(job.name, place, size, goal, now, now + self._deadline, now, tuple(others))
+        )
+
+    def _of(self, gathering: Gathering) -> list[Node]:
+        """The nodes of a gathering that exist and have no other work."""
+        others = set(gathering.others)
+        return [
+            node
+            for node in self._members.get(_where(gathering.place), ())
+            if node.exists and _id_of(node) not in others and node.assignments <= {gathering.job}
+        ]
+
+    def _give_up(self, job: Job, gathering: Gathering, outcome: str, node_mgr: NodeManager) -> None:
+        """A gang did not come together in a place: its nodes go, unless others work there."""
+        members = self._of(gathering)
+        self._gatherings[self._gatherings.index(gathering)] = gathering._replace(goal=0)
+        had = sum(node.state not in WITHOUT_A_VM for node in members)
+        text = (
+            f"gang {job.name}: {had} of {gathering.size} nodes in {gathering.place},"
+            f" {self._now - gathering.asked:.0f} s after they were asked for: {outcome};"
+            f" {counted(len(members), 'node')} released"
+        )
+        self.notes.append(text)
+        logging.warning("%s", text)
+        is_late = self._now >= gathering.deadline
+        if had < gathering.size and (is_late or self._is_closed(gathering.place, node_mgr)):
+            self._note_shortfall(job, gathering, had)
+
+    def _note_shortfall(self, job: Job, gathering: Gathering, had: int) -> None:
+        offer = gathering.place.offer
+        known = [s for s in self._shortfalls if s.place.offer == offer and self._concerns(s, job)]
+        # several that came short at one time, maybe of each other's nodes, did so once
+        is_new = not any(s.until > self._now for s in known)
+        times = max((s.times for s in known), default=0) + is_new
+        had = max([had, *(s.had for s in known if not is_new)])
+        rest = min(REST_IN_DEADLINES * 2.0 ** (times - 1), MOST_IN_DEADLINES) * self._deadline
+        # where nothing came at all, the back-off alone says when to try
+        until = self._now + (rest if had else 0.0)
+        kind, units = self._measure(job)
+        self._shortfalls = [s for s in self._shortfalls if s not in known]
+        short = Shortfall(job.name, gathering.place, kind, units, gathering.size, had, times, until)
+        self._shortfalls.append(short)
+        self.reasons[job.name] = self._came_short(short)
+
+    def _release(self) -> None:
+        """Gather the nodes of gangs that were given up, until none is left without work."""
+        for gathering in [g for g in self._gatherings if not g.goal]:
+            free = [node for node in self._of(gathering) if not node.assignments]
+            every = self._members.get(_where(gathering.place), ())
+            # what has work by now is a node like others from now on
+            taken = {_id_of(n) for n in every if _id_of(n) and n.assignments}
+            others = tuple(sorted(taken.union(gathering.others)))
+            place = self._gatherings.index(gathering)
+            left = gathering._replace(others=others)
+            self._gatherings[place : place + 1] = [left] if free else []
+            self.releasing += free
+
+    def _came_short(self, short: Shortfall) -> str:
+        left = short.until - self._now
+        when = f"in {left:.0f} s" if left > 0 else "as soon as the back-off allows"
+        return (
+            f"gang {short.job} came short in {short.place} ({short.had} of {short.size} nodes, "
+            f"{counted(short.times, 'time')}), tried again {when} with"
+            f" {counted(short.had + 1, 'node')}"
+        )
+
+    def _forget(self, waiting: Iterable[str]) -> None:
+        """Forget what was asked for for gangs that do not wait any more, and old shortfalls."""
+        names, now = set(waiting), self._now
+        self._gatherings = [
+            g._replace(seen=now) for g in self._gatherings if g.job in names or not g.goal
+        ]
+        self._shortfalls = [s for s in self._shortfalls if now < s.until + FORGOTTEN_AFTER]
+
+    def _measure(self, job: Job) -> tuple[str, int]:
+        """By what the size of a gang is compared with that of others, and how much it is; of a job
+        as it came."""
+        found = self._measures.get(id(job))
+        if found is None:
+            found = ("nodes", job.node_count)
+            if job.node_count <= 0:
+                text = json.dumps(job.to_dict()["constraints"], sort_keys=True, default=str)
+                found = (f"slots {zlib.crc32(text.encode()):08x}", job.iterations)
+            self._measures[id(job)] = found
+        return found
+
+    def _concerns(self, short: Shortfall, job: Job) -> bool:
+        """Whether a job asks for as much as what came short."""
+        kind, units = self._measure(job)
+        return short.job == job.name or (short.kind == kind and units >= short.units)
+
+    # -- the file
+
+    def _read(self) -> None:
+        if self._file is None:
+            return
+        try:
+            gatherings, shortfalls = self._file.read()
+        except GangFileError as error:
+            self._complain(error)
+            return
+        self._before = gatherings, shortfalls
+        self._gatherings = [self._watched(each) for each in gatherings]
+        most = self._now + MOST_IN_DEADLINES * self._deadline
+        self._shortfalls = [s._replace(until=min(s.until, most)) for s in shortfalls]
+
+    def _watched(self, gathering: Gathering) -> Gathering:
+        """A gathering whose deadline is moved on by time that nobody watched."""
+        gap = self._now - gathering.seen
+        if 0 <= gap <= self._longest:
+            return gathering
+        return gathering._replace(
+            asked=gathering.asked + gap, deadline=gathering.deadline + gap, seen=self._now
+        )
+
+    def save(self) -> None:
+        """Write what has changed; called before anything is asked for."""
+        now = (self._gatherings, self._shortfalls)
+        if self._file is None or not self._may_write or now == self._before:
+            return
+        try:
+            self._file.write(*now)
+        except GangFileError as error:
+            self._complain(error)
+
+    def _complain(self, error: GangFileError) -> None:
+        text = f"{error}; for which gangs nodes are asked for is not remembered"
+        if self._may_write:
+            self.problems.append(text)
+        logging.warning("%s", text)
+
+
+def new_gangs(config: Mapping[str, Any], interval: float | None = None) -> Gangs:
+    """The gangs of a configuration. `interval`: seconds from pass to pass, where that is known.
+    ConfigurationException for a deadline that is none."""
+    section = config.get("autoscale") or {}
+    deadline = section.get("gang_deadline")
+    if deadline is None:
+        deadline = parse_boot_timeout(dict(config))
+    if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not deadline > 0:
+        raise ConfigurationException(
+            f"autoscale.gang_deadline: expected a number of seconds above 0, found {deadline!r}"
+        )
+    path = config.get("gangsdb")
+    may_write = bool(config.get(LEARNS)) and not config.get("read_only")
+    return Gangs(str(path) if path else None, float(deadline), may_write, interval)
+
+
+def is_gang(job: object) -> bool:
+    """Whether a job gets nodes in one place or none, and may need several."""
+    return isinstance(job, Job) and job.colocated and max(job.node_count, job.iterations) > 1
+
+
+def _id_of(node: Node) -> str:
+    """The NodeId; an empty text where there is none yet."""
+    return str(node.delayed_node_id.node_id or "")
+
+
+def _place_of(node: Node) -> Place:
+    return Place(
+        str(node.nodearray),
+        str(node.vm_size),
+        str(node.location),
+        bool(node.spot),
+        str(node.placement_group or ""),
+    )
+
+
+def _where_of(node: Node) -> tuple[str, str, str]:
+    return str(node.nodearray), str(node.vm_size), str(node.placement_group or "")
+
+
+def _where(place: Place) -> tuple[str, str, str]:
+    return place.nodearray, place.vm_size, place.group

@@ -1,0 +1,236 @@
+"""Gangs of which only a part of the nodes comes: what is asked for, what is released, and what is
+said about it."""
+
+import contextlib
+import json
+import sqlite3
+
+import pytest
+
+from builders.failing_cloud import F2, F4, REGION, a_site
+from hpc.autoscale import cli
+from hpc.autoscale.job.job import Job
+
+ONE = {"htc": {"machine_types": [F2], "placement_groups": ["a", "b"]}}
+TWO = {"htc": {"machine_types": [F2, F4], "placement_groups": ["a", "b"]}}
+EXCLUSIVE = {"ncpus": 1, "exclusive": True}
+
+
+def a_gang(name="mpi", nodes=8):
+    return Job(name, dict(EXCLUSIVE), node_count=nodes, colocated=True)
+
+
+def passes(site, count, seconds=60):
+    """So many passes; what each of them made, and the last summary."""
+    made = []
+    for _ in range(count):
+        summary = site.run()
+        made.append(site.made().total())
+        site.wait(seconds)
+    return made, summary
+
+
+@contextlib.contextmanager
+def short_site(home, arrays=ONE, deadline=600, **capacity):
+    """A site with room for 5 machines of F2, unless told otherwise, where a gang of 8 waits."""
+    with a_site(home, arrays, {"capacity": capacity or {F2: 5}}) as site:
+        site.config["autoscale"] = {"gang_deadline": deadline}
+        site.new_jobs = lambda: [a_gang()]
+        yield site
+
+
+def test_a_gang_that_nobody_has_room_for_makes_sixteen_machines_in_five_hours(tmp_path):
+    """All eight, one at the end of each rest until the deadline, and after two hours six: one more
+    than there were."""
+    with short_site(tmp_path, deadline=1800) as site:
+        site.config["autoscale"]["interval"] = 300
+        made, _ = passes(site, 60, seconds=300)
+    assert made[0] == 8
+    assert max(made[1:]) == 6
+    assert sum(made) <= 16
+
+
+def test_ten_gangs_that_nobody_has_room_for_are_asked_for_once_each(tmp_path):
+    """Those that wait while one tries again make no machines."""
+    with short_site(tmp_path) as site:
+        site.new_jobs = lambda: [a_gang(f"mpi{i}") for i in range(10)]
+        made, _ = passes(site, 20, seconds=300)
+    assert made[0] == 80
+    assert sum(made[1:]) <= 16
+
+
+def test_the_rest_of_a_gang_is_asked_for_in_its_group_one_at_a_time(tmp_path):
+    """While the size rests in full, and until the deadline; what there is stays."""
+    with short_site(tmp_path, deadline=1800) as site:
+        made, summary = passes(site, 8)
+        (job,) = summary.unsatisfied
+        assert job.name == "mpi"
+        assert "gang mpi has 5 of 8 nodes in htc/Standard_F2s_v2/a" in job.reason
+        assert set(made[1:]) == {0, 1}
+        site.simulator.set_capacity(REGION, **{F2: 8})
+        made, summary = passes(site, 12)
+        assert set(made) <= {0, 1, 2}
+        assert summary.unsatisfied == ()
+        assert {node["PlacementGroupId"] for node in site.nodes()} == {"a"}
+        assert len(site.nodes()) == 8
+
+
+def test_at_its_deadline_a_gang_is_released_and_says_so(tmp_path):
+    """By the name of its job, in the summary and in the reason; all nodes go in that pass."""
+    with short_site(tmp_path) as site:
+        passes(site, 10)
+        assert len(site.nodes()) == 5
+        summary = site.run()
+        assert len(summary.deleted) == 5
+        assert summary.errors == ()
+        said = [note for note in summary.notes if "gang mpi" in note]
+        assert said == [
+            "gang mpi: 5 of 8 nodes in htc/Standard_F2s_v2/a, 600 s after they were asked for:"
+            " to be planned elsewhere; 5 nodes released"
+        ]
+        assert said[0] in str(summary)
+        (job,) = summary.unsatisfied
+        assert "gang mpi came short in htc/Standard_F2s_v2/a (5 of 8 nodes, 1 time)" in str(job)
+        made, _ = passes(site, 5)
+        assert sum(made) == 0
+        assert site.nodes() == []
+
+
+def test_a_gang_is_planned_on_the_next_size_in_the_pass_after_its_release(tmp_path):
+    """Where nothing was to be had before that begins with a single node; then it is all of them."""
+    with short_site(tmp_path, TWO, **{F2: 5, F4: 0}) as site:
+        passes(site, 11)
+        site.simulator.set_capacity(REGION, **{F4: 8})
+        site.run()
+        assert site.made() == {f"htc/{F4}": 1}
+        site.wait(60)
+        passes(site, 4)
+        assert {node["MachineType"] for node in site.nodes()} == {F4}
+        assert len(site.nodes()) == 8
+
+
+def test_of_a_gang_that_has_nodes_in_two_places_the_fuller_one_stays(tmp_path):
+    """Four of one size and five of the other; the four go as soon as that is known."""
+    with short_site(tmp_path, TWO, **{F2: 4, F4: 5}) as site:
+        _, summary = passes(site, 3)
+        assert len(summary.deleted) == 4
+        site.wait(60)
+        assert {node["MachineType"] for node in site.nodes()} == {F4}
+        assert len(site.nodes()) == 5
+
+
+def test_nodes_of_a_gang_that_others_work_on_are_not_released(tmp_path):
+    """A job that took one of them keeps it; the others go."""
+    with short_site(tmp_path) as site:
+        passes(site, 9)
+        site.new_jobs = lambda: [a_gang(), Job("other", dict(EXCLUSIVE))]
+        passes(site, 1)
+        summary = site.run()
+        assert len(summary.deleted) == 4
+        site.wait(60)
+        assert len(site.nodes()) == 1
+
+
+def test_nothing_is_released_without_fresh_evidence(tmp_path):
+    """The scheduler is silent when it is asked again; the next pass releases them."""
+    with short_site(tmp_path) as site:
+        passes(site, 10)
+        reads = iter([True, False])
+        site.new_jobs = lambda: [a_gang()] if next(reads) else 1 / 0
+        summary = site.run()
+        assert summary.deleted == ()
+        assert {refusal.code for refusal in summary.refused} == {"SchedulerUnknown"}
+        site.new_jobs = lambda: [a_gang()]
+        site.wait(60)
+        assert len(site.run().deleted) == 5
+
+
+def test_time_that_nobody_watched_does_not_end_a_gang(tmp_path):
+    """A loop that was away for an hour goes on where it was."""
+    with short_site(tmp_path) as site:
+        passes(site, 3)
+        site.wait(3600)
+        summary = site.run()
+        assert summary.deleted == ()
+        site.wait(60)
+        assert "gang mpi has 5 of 8 nodes" in site.run().unsatisfied[0].reason
+
+
+def test_a_lost_reply_changes_nothing_for_a_gang(tmp_path):
+    """What was asked for was written down before; the nodes are found, and released in time."""
+    with short_site(tmp_path) as site:
+        site.simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
+        site.simulator.faults.add("lost_reply", endpoint="get_nodes", calls=[2])
+        assert site.run().errors
+        site.wait(60)
+        _, summary = passes(site, 9)
+        assert summary.deleted == ()
+        assert len(site.run().deleted) == 5
+
+
+def test_what_is_remembered_of_gangs_may_be_lost_or_garbled(tmp_path):
+    """Gangs are then as all jobs, a summary says so, and the file is left as it is."""
+    with short_site(tmp_path) as site:
+        passes(site, 3)
+        path = tmp_path / "gangs.db"
+        path.write_bytes(b"this is no database" * 100)
+        summary = site.run()
+        assert "it is damaged" in str(summary.notes)
+        assert path.read_bytes().startswith(b"this is no")
+
+
+@pytest.mark.parametrize("column", ["nodearray", "size", "deadline", "others"])
+def test_rows_that_make_no_sense_are_left_out(tmp_path, column):
+    with short_site(tmp_path) as site:
+        site.run()
+        with contextlib.closing(sqlite3.connect(tmp_path / "gangs.db")) as db:
+            db.execute(f"UPDATE gatherings SET {column} = x'00ff'")
+            db.commit()
+        site.wait(60)
+        assert site.run().errors == ()
+
+
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+
+class One(GenericDriver):
+    def _read_jobs_and_nodes(self, config):
+        needs = {"ncpus": 1, "exclusive": True}
+        return [Job("mpi", needs, node_count=8, colocated=True)], []
+"""
+
+
+def test_analyze_says_what_became_of_a_gang(tmp_path, monkeypatch, capsys):
+    """What it has so far, then where it came short; and commands that look write nothing."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    (tmp_path / "one_gang.py").write_text(DRIVER)
+    with short_site(tmp_path) as site:
+        path = tmp_path / "autoscale.json"
+        path.write_text(json.dumps({**site.config, "driver": "one_gang:One"}))
+
+        def analyze():
+            with contextlib.suppress(SystemExit):
+                cli.main(["analyze", "-c", str(path), "-j", "mpi"])
+            return " ".join(capsys.readouterr().out.split())
+
+        passes(site, 3)
+        before = (tmp_path / "gangs.db").read_bytes()
+        assert "gang mpi has 5 of 8 nodes in htc/Standard_F2s_v2/a" in analyze()
+        assert (tmp_path / "gangs.db").read_bytes() == before
+        passes(site, 8)
+        assert "gang mpi came short in htc/Standard_F2s_v2/a (5 of 8 nodes" in analyze()
+
+
+def test_a_group_of_a_request_set_is_released_in_time(tmp_path):
+    """As a gang of a scheduler is."""
+    group = {"Name": "htc", "TargetGroupCount": 1, "GroupInstanceCount": 8}
+    with short_site(tmp_path) as site:
+        site.new_jobs = list
+        site.wanted = [group]
+        made, _ = passes(site, 10)
+        assert made[0] == 8
+        summary = site.run()
+        assert len(summary.deleted) == 5
+        assert "gang request:" in str(summary.notes)
