@@ -163,7 +163,7 @@ class Tickets:
     def _connected(self) -> Any:
         if self._connection is None:
             connection = self._app.connection_for_write()
-            connection.ensure_connection(max_retries=3, interval_start=0.1, timeout=5)
+            connection.ensure_connection(max_retries=1, interval_start=0, timeout=5)
             self._connection = connection
         return self._connection.default_channel
 
