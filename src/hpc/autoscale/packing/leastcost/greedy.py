@@ -111,4 +111,5 @@ class _Greedy:
         others."""
         profile = self.problem.profiles[self.problem.bins[number].profile]
         wanted = {**dict(first), **{i: self.left[i] for i in self.order if i not in dict(first)}}
-        return self.problem.packed(number, [(i, n) for i, n in wanted.items() if profile[i]])
+        found = self.problem.feasible(number, [(i, n) for i, n in wanted.items() if profile[i]])
+        return self.problem.feasible(number, sorted(found))

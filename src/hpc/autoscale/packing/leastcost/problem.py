@@ -142,21 +142,9 @@ class Problem(NamedTuple):
             room.use(lot.bin, lot.nodes)
         return room.problem(self.left_over(lots))
 
-    def feasible(self, number: int, pattern: Pattern) -> Pattern:
-        """The part of a pattern that the engine takes on an untouched node of bin `number`. The
-        engine is not asked where every item has one way to lie on a node and keeps fitting as
-        others are added: that is the whole pattern."""
-        profile = self.profiles[self.bins[number].profile]
-        if all(len(profile[i]) == 1 and self.items[i].expr.monotone for i, _ in pattern):
-            return pattern
-        return self._taken(number, pattern)
-
-    def packed(self, number: int, wanted: Iterable[tuple[int, int]]) -> Pattern:
-        """The pattern of what the engine takes on an untouched node of bin `number`, one after
-        another, of so many units of some items."""
-        return self.feasible(number, tuple(sorted(self._taken(number, wanted))))
-
-    def _taken(self, number: int, wanted: Iterable[tuple[int, int]]) -> Pattern:
+    def feasible(self, number: int, wanted: Iterable[tuple[int, int]]) -> Pattern:
+        """The part of a pattern, or of other units of items, that the engine takes on an untouched
+        node of bin `number`, one item after another."""
         shape, found = self.bins[number].shape, []
         for item, units in wanted:
             left = units
