@@ -15,7 +15,10 @@ from hpc.autoscale.backoff.law import Backoff, Policy, aged, allowance, failed, 
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, read_subject, subject, subjects_of
 
 names = st.text(st.characters(blacklist_characters="\x1f", blacklist_categories=["Cs"]), min_size=1)
-facts = st.builds(BucketFacts, names, names, names, st.booleans(), names, st.just("") | names)
+none = st.just("")
+facts = st.builds(
+    BucketFacts, names, names, names, st.booleans(), names, none | names, none | names
+)
 kinds = st.sampled_from(FailureKind)
 draws = st.floats(0, 1)
 policies = st.builds(
