@@ -285,7 +285,9 @@ def test_a_machine_does_not_know_what_its_cluster_is_called():
     assert alone.find(a_host("other", ccnodeid="id-1")) is east
     assert alone.find(a_host("other", ccnodeid="east/id-1")) is east
     assert alone.might_be(a_host("ip-1", ccnodeid="id-2")) == []
-    assert Identities([east], ["west/id-2"]).might_be(a_host("ip-1", ccnodeid="id-2")) == []
+    of_another_kind = a_host("ip-1", ccnodeid="another kind of id")
+    assert alone.might_be(of_another_kind) == [east]
+    assert Identities([east], ["west/another kind of id"]).might_be(of_another_kind) == []
     both = Identities([east, west])
     assert both.find(a_host("ip-2", ccnodeid="id-1")) is west
     assert both.find(a_host("ip-3", ccnodeid="id-1")) is None
