@@ -54,7 +54,7 @@ def test_ten_gangs_that_nobody_has_room_for_are_asked_for_once_each(tmp_path):
     """Those that wait while one tries again make no machines."""
     with short_site(tmp_path) as site:
         site.new_jobs = lambda: [a_gang(f"mpi{i}") for i in range(10)]
-        made, _ = passes(site, 20, seconds=300)
+        made, _ = passes(site, 12, seconds=300)
     assert made[0] == 80
     assert sum(made[1:]) <= 16
 
