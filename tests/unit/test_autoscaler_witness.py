@@ -41,15 +41,26 @@ class Grid(FakeScheduler):
         return [], self.fault(hosts)
 
 
-@pytest.fixture
-def big(now):
-    """A cluster of two hundred nodes, all ready, and its scheduler."""
-    made = an_htc_cluster(count=COUNT, vm_size="Standard_F4s")
+def a_grid(count):
+    """A cluster of so many nodes, all ready, and its scheduler."""
+    made = an_htc_cluster(count=count, vm_size="Standard_F4s")
     ids = {}
-    for number in range(COUNT):
+    for number in range(count):
         node = made.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
         ids[f"htc-{number}"] = node.delayed_node_id.node_id
     return made, Grid(ids)
+
+
+@pytest.fixture
+def big(now):
+    """Two hundred nodes."""
+    return a_grid(COUNT)
+
+
+@pytest.fixture
+def small(now):
+    """A few more than go in one pass without a limit."""
+    return a_grid(24)
 
 
 def run_pass(cluster, grid, **section):
@@ -175,9 +186,9 @@ def _days_without_a_history(cluster, grid, tmp_path, **section):
 
 
 @pytest.mark.parametrize("fault", ["empty", "half missing"])
-def test_a_lost_history_and_a_silent_scheduler_delete_nothing(big, tmp_path, fault):
+def test_a_lost_history_and_a_silent_scheduler_delete_nothing(small, tmp_path, fault):
     """Nobody knows then what the nodes did before; of those that came later the history knows."""
-    cluster, grid = big
+    cluster, grid = small
     grid.fault = FAULTS[fault]
     assert _days_without_a_history(cluster, grid, tmp_path) == []
     new = cluster.add_node("htc-new", "htc", state="Acquiring", hostname="new")
@@ -186,12 +197,12 @@ def test_a_lost_history_and_a_silent_scheduler_delete_nothing(big, tmp_path, fau
     assert [n for _ in range(10) for n in run_pass(cluster, grid).deleted] == ["htc-new"]
 
 
-def test_a_driver_that_reports_no_idle_hosts_may_say_so(big, tmp_path):
+def test_a_driver_that_reports_no_idle_hosts_may_say_so(small, tmp_path):
     """With a key, nodes of an unknown past go when they have been idle."""
-    cluster, grid = big
+    cluster, grid = small
     grid.fault = FAULTS["empty"]
     section = {"scheduler_reports_hosts": False}
-    assert len(_days_without_a_history(cluster, grid, tmp_path, **section)) == COUNT
+    assert len(_days_without_a_history(cluster, grid, tmp_path, **section)) == 24
 
 
 def test_what_was_reported_is_known_to_another_process(big):
