@@ -1,6 +1,7 @@
 """Weights of regions, asked for over HTTP, kept, and shown."""
 
 import json
+from collections import Counter
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -8,7 +9,9 @@ import pytest
 
 from builders.scripted_server import Answer
 from hpc.autoscale import cli, clock
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.weights import WeightQuestion, WeightsError, current_weights
 from hpc.autoscale.weights.providers import ask
@@ -297,3 +300,54 @@ def test_a_damaged_file(site, tmp_path):
     (tmp_path / "weights.db").write_bytes(b"no database" * 100)
     with pytest.raises(WeightsError, match=r"damaged.*move it away"):
         site.now()
+
+
+class Tasks(cli.GenericDriver):
+    """A scheduler with so many whole nodes to fill."""
+
+    def __init__(self, wanted):
+        super().__init__("tasks")
+        self._wanted = wanted
+
+    def _read_jobs_and_nodes(self, config):
+        return [Job("tasks", {"ncpus": 4}, iterations=self._wanted)] if self._wanted else [], []
+
+
+def auto(site, **more):
+    """The configuration of a loop whose regions follow current weights."""
+    files = {
+        "lock_file": str(site.home / "lock"),
+        "nodehistorydb": str(site.home / "nodehistory.db"),
+        "packing": {"policy": {"regions": "auto"}},
+        "default_resources": [{"select": {}, "name": "ncpus", "value": "node.vcpu_count"}],
+    }
+    return {**site.config, **files, **more}
+
+
+def test_the_loop_follows_current_weights(site):
+    """New nodes come by the weights of the hour; those that are there stay where they are."""
+
+    def split(wanted):
+        Autoscaler(auto(site, weights=site.section), Tasks(wanted)).run_once()
+        nodes = site.simulator.cluster("c").nodes()
+        return {region: sum(n["Template"] == region for n in nodes) for region in REGIONS}
+
+    assert split(13) == {"eastus": 4, "westus2": 9, "northeurope": 0}
+    site.simulator.set_capacity("eastus", **{F4: 0})
+    clock.sleep(901)
+    assert split(20) == {"eastus": 4, "westus2": 16, "northeurope": 0}
+
+
+def test_the_command_line_follows_them_too(site, capsys):
+    """With a clear line where nothing says how to come by them."""
+    path = site.home / "autoscale.json"
+    path.write_text(json.dumps(auto(site, weights=site.section)))
+    cli.main(["create_nodes", "-c", str(path), "-n", "13", "-d", "-F", "json"])
+    planned = json.loads(capsys.readouterr().out)
+    found = Counter(node["name"].rpartition("-")[0] for node in planned)
+    assert found == {"eastus": 4, "westus2": 9}
+    path.write_text(json.dumps(auto(site)))
+    with pytest.raises(SystemExit):
+        cli.main(["buckets", "-c", str(path)])
+    said = capsys.readouterr().err
+    assert "packing.policy.regions: expected the section weights beside 'auto', found none" in said

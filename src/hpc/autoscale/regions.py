@@ -9,7 +9,7 @@ those of the configuration are one source. Called by whoever makes a node manage
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,26 @@ from hpc.autoscale.packing.shares import NodeShare
 Weights = Mapping[str, float]
 """The weight of each region, 0 or more."""
 
+AUTO = "auto"
+"""In the place of weights in a configuration: those that its section `weights` leads to."""
+
 _WHERE = "packing.policy.regions"
+
+
+def with_weights(
+    config: dict[str, Any], current: Callable[[dict[str, Any]], Weights]
+) -> dict[str, Any]:
+    """The configuration with `current` weights in the place of `auto`. ConfigurationException where
+    no section says how to come by them."""
+    packing = config.get("packing") or {}
+    policy = packing.get("policy")
+    if not isinstance(policy, Mapping) or policy.get("regions") != AUTO:
+        return config
+    if not config.get("weights"):
+        raise ConfigurationException(
+            f"{_WHERE}: expected the section weights beside {AUTO!r}, found none"
+        )
+    return {**config, "packing": {**packing, "policy": {**policy, "regions": current(config)}}}
 
 
 def configured_weights(config: Mapping[str, Any]) -> Weights | None:
@@ -31,6 +50,11 @@ def configured_weights(config: Mapping[str, Any]) -> Weights | None:
     policy = packing.get("policy")
     if not isinstance(policy, Mapping) or policy.get("regions") is None:
         return None
+    if policy["regions"] == AUTO:
+        raise ConfigurationException(
+            f"{_WHERE}: expected weights by region, found {AUTO!r}, in the place of which the loop"
+            " and azscale put current weights (hpc.autoscale.weights)"
+        )
     weights: Weights = policy["regions"]
     for region, weight in weights.items():
         is_number = isinstance(weight, int | float) and not isinstance(weight, bool)

@@ -35,6 +35,7 @@ from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.workers import STATES_FILE, states_file
+from hpc.autoscale.regions import with_weights
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
@@ -122,8 +123,8 @@ def validate(
 
 def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
     """The configuration with the file of the request sets, with what the driver wants of
-    nodearrays, and with files in which requests and what failed outlive this process: beside the
-    node history, if anywhere.
+    nodearrays, with the weights of regions that hold now where it says `auto`, and with files in
+    which requests and what failed outlive this process: beside the node history, if anywhere.
 
     A create whose reply was lost is then settled by the next pass, also when that is another
     process.
@@ -134,6 +135,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
         "requestsetsdb": store_path(config, driver.autoscale_home),
         DRIVERS_WISH: (driver.name, wanted),
     }
+    config = with_weights(config, functools.partial(_current_weights, driver))
     if config.get(SECTION):
         config[STATES_FILE] = states_file(config, driver.autoscale_home)
     history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
@@ -147,6 +149,12 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     if config.get("requests_file") or config.get("read_only"):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
+
+
+def _current_weights(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, int]:
+    from hpc.autoscale.weights import current_weights
+
+    return dict(current_weights(config, driver.autoscale_home).weights)
 
 
 def driver_wants(config: Mapping[str, Any]) -> bool:
