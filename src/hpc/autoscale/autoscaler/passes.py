@@ -30,7 +30,7 @@ from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.node.guards import AWAY, Gate, Refusal, key_of
+from hpc.autoscale.node.guards import AWAY, Gate, Refusal, Why, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
@@ -204,7 +204,7 @@ class Pass:
             return
         nodes = calculator.node_mgr.get_nodes()
         joined = self._joined()
-        busy = learning.busy_nodes(nodes, *self._reading, self._gone) | self._required
+        busy = self._busy(calculator) | self._required
         keep_the_best(self._jobs, nodes, busy, joined)
         self._given_back = boot_for_nobody(self._jobs, nodes, joined)
 
@@ -370,9 +370,11 @@ class Pass:
         idle = self._idle(calculator)
         hosts = [node for node in idle if is_on_premises(node)]
         idle = [node for node in idle if node.managed]
-        idle += self._of_gangs(calculator, idle)
+        idle += self._may_go(calculator, self._gangs.releasing, "gang", idle)
         idle += self._unfinished(calculator, [*failed, *self._late, *idle])
-        surplus = self._surplus_workers(calculator, [*failed, *self._late, *idle])
+        booting = chain.from_iterable(self._given_back.values())
+        unwanted = [node for node in booting if not node.assignments]
+        surplus = self._may_go(calculator, unwanted, "surplus", [*failed, *self._late, *idle])
         self.outcome.update(
             overdue=node_names(self._late),
             idle=node_names(idle),
@@ -477,21 +479,6 @@ class Pass:
         ).reported
         return wanted_again(self._given_back, self._jobs, reading[0], reported)
 
-    def _surplus_workers(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
-        """Nodes that boot for workers whom nobody wants any more, without those that are known to
-        go."""
-        leaving = set(map(key_of, known))
-        surplus = [
-            node
-            for node in chain.from_iterable(self._given_back.values())
-            if key_of(node) not in leaving and not node.assignments
-        ]
-        if not surplus or not self._demand_is_known:
-            return []
-        gate = calculator.node_mgr.gate
-        busy = learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading, self._gone)
-        return commanding.may_drain(gate, surplus, "surplus", busy)
-
     def _idle(self, calculator: DemandCalculator) -> list[Node]:
         if not self._demand_is_known:
             return []
@@ -512,18 +499,25 @@ class Pass:
 
         return self.faults.guard("looking for idle nodes", find) or []
 
-    def _of_gangs(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
-        """Nodes of gangs that were given up, without those that are known to go."""
+    def _may_go(
+        self,
+        calculator: DemandCalculator,
+        nodes: Iterable[Node],
+        why: Why,
+        known: Iterable[Node],
+    ) -> list[Node]:
+        """Those of the nodes without work that may be drained, without those that are known to
+        go."""
         keys = set(map(key_of, known))
-        nodes = [node for node in self._gangs.releasing if key_of(node) not in keys]
-        if not nodes or not self._demand_is_known:
+        others = [node for node in nodes if key_of(node) not in keys]
+        if not others or not self._demand_is_known:
             return []
 
         def find() -> list[Node]:
             busy = self._busy(calculator)
-            return commanding.may_drain(calculator.node_mgr.gate, nodes, "gang", busy)
+            return commanding.may_drain(calculator.node_mgr.gate, others, why, busy)
 
-        return self.faults.guard("looking for nodes of gangs", find) or []
+        return self.faults.guard("looking for nodes that nobody wants", find) or []
 
     def _count_idle_passes(self, calculator: DemandCalculator) -> None:
         """Learn in how many passes nodes were idle, where the history keeps that."""
