@@ -68,7 +68,7 @@ def test_each_job_is_where_it_says(scenario):
             assert not job.colocated or placed in (0, job.iterations)
 
 
-@for_scenarios(times=2, make=cheap, kinds=features_of)
+@for_scenarios(make=cheap, kinds=features_of)
 def test_nothing_is_left_out(scenario):
     """What is left of a queue finds no place when it is asked for once more.
 
