@@ -46,6 +46,14 @@ def test_the_time_form(figures, workers):
     assert WorkerDemand(9_000, 1_000, 20, **figures).workers == workers
 
 
+def test_very_many_jobs_that_take_no_time_want_one_worker():
+    """Their mean comes as near to nothing as a figure can."""
+    took = MeanRunTime().after(60.0, *[0.0] * 20_000)
+    assert 0 < took.mean < 1e-300
+    demand = WorkerDemand(9_000, 1_000, run_time=took.mean, finish_within=1800)
+    assert demand.workers == 1
+
+
 def test_workers_elsewhere_need_no_node():
     """They are taken off the workers for which there are nodes."""
     assert WorkerDemand(100, 0, 1, 4, elsewhere=90).nodes == 3

@@ -115,7 +115,8 @@ class WorkerDemand:
         """How many jobs there are for each worker."""
         if self.finish_within is None or self.run_time is None:
             return self.jobs_per_worker
-        if not self.run_time:
+        # a mean of very many jobs that take no time comes down to 5e-324 and is never 0
+        if not self.run_time or math.isinf(self.finish_within / self.run_time):
             return max(1, self.waiting + self.running)
         return max(1, int(self.finish_within // self.run_time))
 
