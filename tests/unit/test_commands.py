@@ -39,6 +39,6 @@ def test_what_cannot_be_run(command):
 
 def test_each_by_its_name():
     """Side by side."""
-    done = run_each({"a": ["true"], "b": ["false"]}, 20)
+    done = run_each({"a": ["true"], "b": ["false"]}, {"a": 20, "b": 20})
     assert {name: ran.code for name, ran in done.items()} == {"a": 0, "b": 1}
-    assert run_each({}, 20) == {}
+    assert run_each({}, {}) == {}

@@ -75,12 +75,14 @@ def run(
         return Ran(code, _end_of(errors))
 
 
-def run_each(commands: Mapping[str, Sequence[str]], timeout: float) -> dict[str, Ran]:
-    """Run commands side by side, each for `timeout` seconds at most; what came of each."""
+def run_each(
+    commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
+) -> dict[str, Ran]:
+    """Run commands side by side, each for its own seconds at most; what came of each."""
     if not commands:
         return {}
     with ThreadPoolExecutor(min(MOST_AT_ONCE, len(commands))) as pool:
-        done = pool.map(lambda command: run(command, timeout), commands.values())
+        done = pool.map(lambda name: run(commands[name], timeouts[name]), commands)
         return dict(zip(commands, done, strict=True))
 
 

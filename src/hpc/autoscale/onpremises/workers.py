@@ -162,20 +162,17 @@ class Workers:
     def _command(
         self, hosts: Iterable[OnPremisesHost], meanwhile: State, then: State
     ) -> dict[str, Ran]:
-        by_timeout: dict[float, dict[str, OnPremisesHost]] = {}
-        for host in hosts:
-            by_timeout.setdefault(host.command_timeout, {})[host.name] = host
-        done: dict[str, Ran] = {}
-        for timeout, alike in by_timeout.items():
-            known, now = self._file.read(), clock.time()
-            before = {name: known.get(name, _NEVER) for name in alike}
-            begun = {n: replace(s, state=meanwhile, since=now) for n, s in before.items()}
-            self._file.write(begun)
-            each = {name: host.start if then == "up" else host.stop for name, host in alike.items()}
-            ran = run_each(each, timeout)
-            self._file.write({n: self._after(begun[n], ran[n], then) for n in alike})
-            done.update(ran)
-        return done
+        wanted = {host.name: host for host in hosts}
+        known, now = self._file.read(), clock.time()
+        before = {name: known.get(name, _NEVER) for name in wanted}
+        begun = {n: replace(s, state=meanwhile, since=now) for n, s in before.items()}
+        self._file.write(begun)
+        ran = run_each(
+            {name: host.start if then == "up" else host.stop for name, host in wanted.items()},
+            {name: host.command_timeout for name, host in wanted.items()},
+        )
+        self._file.write({name: self._after(begun[name], ran[name], then) for name in wanted})
+        return ran
 
     def _after(self, begun: HostState, ran: Ran, then: State) -> HostState:
         """The state once a command has ended. One that failed leaves it open whether it did
