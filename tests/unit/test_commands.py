@@ -29,6 +29,14 @@ def test_a_very_long_line_is_cut():
     assert run(["sh", "-c", script], 20).text == "x" * 297 + "END"
 
 
+def test_a_command_that_complains_for_ever_fills_no_disk():
+    """This one waits until what it wrote is gone from the file."""
+    is_large = 'test "$(stat -Lc %s /proc/self/fd/2)" -gt 1000000'
+    script = f"head -c 3000000 /dev/zero >&2; while {is_large}; do sleep 0.02; done; echo END >&2"
+    ran = run(["sh", "-c", script], 30)
+    assert (ran.code, ran.text[-3:]) == (0, "END")
+
+
 @pytest.mark.parametrize("command", [["/no/such"], ["a\0b"], ["/"]])
 def test_what_cannot_be_run(command):
     """Has no exit code, and says why."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +23,8 @@ MOST_AT_ONCE = 64
 
 _LONGEST_TEXT = 300
 _READ_AT_MOST = 4096
+_KEPT_AT_MOST = 1_000_000
+_LOOK_AGAIN = 0.1
 
 
 class Ran(NamedTuple):
@@ -65,10 +68,10 @@ def run(
         except (OSError, ValueError) as error:
             return Ran(None, on_one_line(str(error)))
         try:
-            code = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            _kill(process)
-            return Ran(None, f"timed out after {timeout:g} seconds")
+            code = _wait(process, timeout, errors)
+            if code is None:
+                _kill(process)
+                return Ran(None, f"timed out after {timeout:g} seconds")
         except BaseException:
             _kill(process)
             raise
@@ -86,6 +89,29 @@ def run_each(
         return dict(zip(commands, done, strict=True))
 
 
+def _wait(process: subprocess.Popen[bytes], timeout: float, errors: IO[bytes]) -> int | None:
+    """The exit code; None when time is up. Of what it writes meanwhile only the end is kept, so
+    that a command that complains for ever does not fill the disk."""
+    deadline = time.monotonic() + timeout
+    while True:
+        left = max(0.0, deadline - time.monotonic())
+        try:
+            return process.wait(min(left, _LOOK_AGAIN))
+        except subprocess.TimeoutExpired:
+            if left <= _LOOK_AGAIN:
+                return None
+        if os.fstat(errors.fileno()).st_size > _KEPT_AT_MOST:
+            _keep_the_end(errors.fileno())
+
+
+def _keep_the_end(file: int) -> None:
+    """Throw away all but the end of a file that a process writes at this very moment."""
+    end = _last_bytes(file)
+    os.ftruncate(file, 0)
+    os.lseek(file, 0, os.SEEK_SET)
+    os.write(file, end)
+
+
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -94,7 +120,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _end_of(errors: IO[bytes]) -> str:
     """The end of a file as one line."""
-    size = errors.seek(0, os.SEEK_END)
-    errors.seek(max(0, size - _READ_AT_MOST))
-    text = " ".join(errors.read().decode(errors="replace").split())
+    text = " ".join(_last_bytes(errors.fileno()).decode(errors="replace").split())
     return on_one_line(text[-_LONGEST_TEXT:])
+
+
+def _last_bytes(file: int) -> bytes:
+    """What was written last. A file that was cut meanwhile may end with what was written before;
+    then the position tells, which a process has in common with us unless it opened the file anew.
+    """
+    size, position = os.fstat(file).st_size, os.lseek(file, 0, os.SEEK_CUR)
+    end = position if position and size > _KEPT_AT_MOST else size
+    return os.pread(file, min(end, _READ_AT_MOST), max(0, end - _READ_AT_MOST))
