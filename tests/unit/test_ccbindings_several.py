@@ -197,6 +197,19 @@ def test_what_a_cluster_had_outlives_the_process(tmp_path, pair):
     assert LastSeen(path).of("west", "c at a") is None
 
 
+def test_what_is_remembered_of_a_cluster_has_no_password(tmp_path, pair):
+    """Of what its nodearrays are configured with; the rest is kept."""
+    path = tmp_path / "clusters.db"
+    status = pair["west"].get_cluster_status()
+    configuration = {"site": {"password": "hunter2", "port": 22}}
+    status.nodearrays[0].nodearray = {"Region": "eastus", "Configuration": configuration}
+    LastSeen(str(path)).keep("west", "c at a", Look(status, []))
+    assert b"hunter2" not in path.read_bytes()
+    found = LastSeen(str(path)).of("west", "c at a").status.nodearrays[0].nodearray
+    assert found["Configuration"] == {"site": {"password": "***", "port": 22}}
+    assert configuration["site"]["password"] == "hunter2"
+
+
 def test_all_are_asked_side_by_side():
     """Each call waits for all others here; an error is an answer like others."""
     everybody = threading.Barrier(8, timeout=60)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.models import ClusterStatus
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.redaction import redact
 from hpc.autoscale.sqlitefile import SqliteFile
 
 Record = Mapping[str, Any]
@@ -65,7 +66,9 @@ class LastSeen:
             return
         records = [{key: r[key] for key in _KEPT if r.get(key) is not None} for r in look.records]
         try:
-            text = json.dumps({"status": _without_nodes(look.status), "nodes": records})
+            # configurations of nodearrays have passwords, and others may read the file
+            status = redact(_without_nodes(look.status))
+            text = json.dumps({"status": status, "nodes": records})
             known = "SELECT 1 FROM looks WHERE cluster = ? AND place = ? AND look = ?"
             if not self._file.rows(known, (cluster, place, text)):
                 with self._file.writing() as db:
