@@ -88,10 +88,10 @@ def current_weights(
     key = _key(settings, question)
     history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
     file = WeightsFile(os.path.join(os.path.dirname(os.path.abspath(history)), FILE))
-    known, now = file.read(key), clock.time()
-    if known is not None and _is_fresh(known, now, settings):
+    known = file.read(key)
+    if known is not None and _is_fresh(known, clock.time(), settings):
         return known
-    found = _renewed(known, now, settings, question, ask_provider)
+    found = _renewed(known, settings, question, ask_provider)
     if not config.get("read_only"):
         file.write(key, found)
     return found
@@ -128,7 +128,6 @@ def _is_fresh(known: CurrentWeights, now: float, settings: Mapping[str, Any]) ->
 
 def _renewed(
     known: CurrentWeights | None,
-    now: float,
     settings: Mapping[str, Any],
     question: WeightQuestion,
     ask_provider: Ask,
@@ -143,15 +142,17 @@ def _renewed(
     except Exception as error:  # noqa: BLE001  providers are anybody's
         problem = f"{name}: {one_line(error)}"
         logging.warning("weights: %s", problem)
+        tried = clock.time()  # it may have taken long to fail
         if known is not None:
-            return replace(known, tried_at=now, problem=problem)
-        return CurrentWeights(_stand_in(settings, question), None, now, problem)
+            return replace(known, tried_at=tried, problem=problem)
+        return CurrentWeights(_stand_in(settings, question), None, tried, problem)
     unknown = tuple(region for region in question.regions if answer.get(region) is None)
     share = settings.get("hysteresis")
     margin = HYSTERESIS if share is None else float(share)
     has_last = known is not None and known.taken_at is not None
     if known is not None and has_last and not _differs(known.weights, found, margin):
         found = dict(known.weights)
+    now = clock.time()
     return CurrentWeights(found, now, now, "", unknown)
 
 
