@@ -1,9 +1,12 @@
 """Weights of regions that are kept: when they are asked for again, and what their file may do."""
 
+import json
+import sqlite3
+
 import pytest
 
 from hpc.autoscale import clock
-from hpc.autoscale.weights import current_weights
+from hpc.autoscale.weights import WeightsError, current_weights
 
 CONFIG = {"weights": {"provider": "slow", "regions": ["eastus"]}}
 
@@ -27,3 +30,33 @@ def test_a_provider_that_takes_long_to_fail_is_left_alone_for_a_minute(tmp_path)
         clock.sleep(after)
         assert current_weights(CONFIG, str(tmp_path), slow).problem == "slow: no answer"
     assert len(asked) == 2
+
+
+GOOD = {"weights": {"eastus": 1}, "taken_at": 1.0, "tried_at": 1.0, "unknown": []}
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        "[]",
+        "[" * 100_000,
+        json.dumps({**GOOD, "tried_at": "now"}),
+        json.dumps({**GOOD, "weights": ["eastus"]}),
+        json.dumps({**GOOD, "weights": {"eastus": "1"}}),
+        json.dumps({**GOOD, "weights": {"eastus": -1}}),
+        json.dumps({**GOOD, "weights": {"eastus": 0}}),
+        json.dumps({**GOOD, "weights": {}}),
+    ],
+    ids=range(8),
+)
+def test_weights_that_cannot_be_are_a_damaged_file(tmp_path, saved):
+    """With what to do about it; they are not taken for weights while the provider fails."""
+
+    def fail(name, question):
+        raise OSError("no answer")
+
+    current_weights(CONFIG, str(tmp_path), fail)
+    with sqlite3.connect(tmp_path / "weights.db") as db:
+        db.execute("UPDATE weights SET found = ?", (saved,))
+    with pytest.raises(WeightsError, match=r"weights.db: it is damaged \(.*\): move it away"):
+        current_weights(CONFIG, str(tmp_path), fail)

@@ -61,9 +61,11 @@ class WeightsFile(SqliteFile):
         if not rows:
             return None
         try:
-            found = json.loads(rows[0][0])
-            return CurrentWeights(**{**found, "unknown": tuple(found["unknown"])})
-        except (TypeError, ValueError, KeyError) as error:
+            saved = json.loads(rows[0][0])
+            found = CurrentWeights(**{**saved, "unknown": tuple(saved["unknown"])})
+            _check_saved(found)
+            return found
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
             raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
 
     def write(self, question: str, found: CurrentWeights) -> None:
@@ -72,6 +74,16 @@ class WeightsFile(SqliteFile):
         with self.writing() as db:
             db.execute("DELETE FROM weights")
             db.execute("INSERT INTO weights VALUES (?, ?)", (question, text))
+
+
+def _check_saved(found: CurrentWeights) -> None:
+    """ValueError for weights or times that cannot be."""
+    weights = list(found.weights.values())
+    if not any(weights) or not all(type(each) is int and each >= 0 for each in weights):
+        raise ValueError(f"expected weights, whole numbers, found {found.weights!r}")
+    for moment in (found.taken_at or 0.0, found.tried_at):
+        if not isinstance(moment, int | float):
+            raise ValueError(f"expected a time, found {moment!r}")
 
 
 def current_weights(
