@@ -32,6 +32,14 @@ def test_a_provider_that_takes_long_to_fail_is_left_alone_for_a_minute(tmp_path)
     assert len(asked) == 2
 
 
+def test_a_file_that_cannot_be_written_keeps_nobody_from_the_weights(tmp_path, caplog):
+    """As on a full disk, or for a user who may only read; there is a warning."""
+    found = current_weights(CONFIG, str(tmp_path / "gone"), lambda name, question: {"eastus": 7})
+    assert (found.weights, found.problem) == ({"eastus": 7}, "")
+    assert "weights are not remembered" in caplog.text
+    assert "there is no directory" in caplog.text
+
+
 GOOD = {"weights": {"eastus": 1}, "taken_at": 1.0, "tried_at": 1.0, "unknown": []}
 
 

@@ -93,7 +93,8 @@ def current_weights(
 
     A provider that fails in any way leaves the last weights in force; where there are none, those
     under `static` stand in, or all regions weigh the same. ConfigurationException for a section
-    that makes no sense, WeightsError for a file that cannot be used.
+    that makes no sense, WeightsError for a file that cannot be read; one that cannot be written
+    costs a warning.
     """
     settings = config.get(SECTION) or {}
     question = _question(config, settings)
@@ -105,7 +106,10 @@ def current_weights(
         return known
     found = _renewed(known, settings, question, ask_provider)
     if not config.get("read_only"):
-        file.write(key, found)
+        try:
+            file.write(key, found)
+        except WeightsError as error:
+            logging.warning("weights are not remembered, and asked for again next time: %s", error)
     return found
 
 
