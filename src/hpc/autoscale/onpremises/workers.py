@@ -12,7 +12,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from hpc.autoscale import clock
 from hpc.autoscale.backoff.causes import FailureKind
@@ -77,10 +77,8 @@ class HostStates(SqliteFile):
         """What is known, by name; nothing where there is no file."""
         rows = self.rows("SELECT name, state, since, backoff FROM hosts")
         try:
-            return {
-                name: HostState(state, since, _backoff(text)) for name, state, since, text in rows
-            }
-        except (TypeError, ValueError, KeyError) as error:
+            return {name: _saved(*saved) for name, *saved in rows}
+        except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
             raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
 
     def write(self, states: Mapping[str, HostState]) -> None:
@@ -98,10 +96,20 @@ def _text(backoff: Backoff) -> str:
     return json.dumps({**asdict(backoff), "cause": backoff.cause.value})
 
 
+def _saved(state: Any, since: Any, backoff: str | None) -> HostState:
+    """What a row says of a host. ValueError for what cannot be."""
+    if state not in get_args(State) or not isinstance(since, float):
+        raise ValueError(f"expected a state and a time, found {state!r} and {since!r}")
+    return HostState(state, since, _backoff(backoff))
+
+
 def _backoff(text: str | None) -> Backoff | None:
     if text is None:
         return None
     fields: dict[str, Any] = json.loads(text)
+    for key, value in fields.items():
+        if key not in ("cause", "message") and not isinstance(value, int | float):
+            raise ValueError(f"expected a number as {key}, found {value!r}")
     return Backoff(**{**fields, "cause": FailureKind(fields["cause"])})
 
 
