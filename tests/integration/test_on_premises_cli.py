@@ -61,6 +61,10 @@ def test_they_are_listed(site):
         ([{"name": "a b", "resources": {"ncpus": 1}}], "on_premises[0].name: expected a name of"),
         ([{"name": "a", "resources": {"ncpu": 1}}], "found ncpu; did you mean 'ncpus'?"),
         ([{"name": "a", "resources": {"memgb": 1}}], "resources: expected ncpus, found memgb"),
+        (
+            [{"name": "a", "resources": {"ncpus": 1, "memgb": "much"}}],
+            "on_premises[0].resources.memgb: expected a number or a size, found 'much'",
+        ),
         ([{"name": "a", "resources": {"ncpus": 0}}], "ncpus: expected a whole number, 1 or more"),
         ([{**HOSTS[0], "systemdunit": "x"}], "did you mean 'systemd_unit'?"),
         ([{**HOSTS[0], "systemd_unit": "a; rm -rf /"}], "expected the name of a unit"),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.hpctypes import Memory
 
 ON_PREMISES = "on-premises"
 """The location of these hosts, and their nodearray where the configuration names none."""
@@ -69,7 +70,22 @@ def find_mistakes(section: Any) -> Iterator[str]:
             hint = next((did_you_mean(key, ["ncpus"]) for key in resources), "")
             found = ", ".join(resources) or "nothing"
             yield f"{where}.resources: expected ncpus, found {found}{hint}"
+        if memory_in(resources) is None:
+            found = resources["memgb"]
+            yield f"{where}.resources.memgb: expected a number or a size, found {found!r}"
         yield from _find_contradictions(where, entry)
+
+
+def memory_in(resources: Mapping[str, Any]) -> Memory | None:
+    """The memory of a host, as its resource `memgb` says, a number of GB or a size; 0 where there
+    is none. None for what is neither."""
+    found = resources.get("memgb", 0)
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        return Memory(found, "g")
+    try:
+        return Memory.value_of(str(found))
+    except (ValueError, RuntimeError):
+        return None
 
 
 def _find_contradictions(where: str, entry: Mapping[str, Any]) -> Iterator[str]:

@@ -11,12 +11,11 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import host_arguments
-from hpc.autoscale.onpremises.hosts import ON_PREMISES, SECTION, OnPremisesHost, hosts_of
+from hpc.autoscale.onpremises.hosts import ON_PREMISES, OnPremisesHost, hosts_of, memory_in
 from hpc.autoscale.onpremises.workers import HostState, known_states
 
 READY = ht.NodeStatus("Ready")
@@ -60,24 +59,12 @@ def _node_of(host: OnPremisesHost, state: HostState, now: float) -> Node:
         nodearray=ht.NodeArrayName(host.nodearray),
         location=ht.Location(ON_PREMISES),
         vcpu_count=int(host.resources["ncpus"]),
-        memory=_memory(host),
+        memory=memory_in(host.resources) or ht.Memory(0, "g"),
         state=READY if runs else OFF,
     )
     node = Node(**given)
     node.closed = rests
     return node
-
-
-def _memory(host: OnPremisesHost) -> ht.Memory:
-    found = host.resources.get("memgb", 0)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        return ht.Memory(found, "g")
-    try:
-        return ht.Memory.value_of(str(found))
-    except (ValueError, RuntimeError) as error:
-        raise ConfigurationException(
-            f"{SECTION}: host {host.name}: memgb: expected a number or a size, found {found!r}"
-        ) from error
 
 
 def is_on_premises(node: Node) -> bool:
