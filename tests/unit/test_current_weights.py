@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from hpc.autoscale import clock
+from hpc.autoscale import cli, clock
 from hpc.autoscale.weights import WeightsError, current_weights
 
 CONFIG = {"weights": {"provider": "slow", "regions": ["eastus"]}}
@@ -68,3 +68,30 @@ def test_weights_that_cannot_be_are_a_damaged_file(tmp_path, saved):
         db.execute("UPDATE weights SET found = ?", (saved,))
     with pytest.raises(WeightsError, match=r"weights.db: it is damaged \(.*\): move it away"):
         current_weights(CONFIG, str(tmp_path), fail)
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ({"provider": "spotscore"}, "found 'spotscore'; did you mean 'spot-score'?"),
+        (
+            {"provider": "blend", "blend": {"price": 1, "blend": 1}},
+            "weights: expected a provider (static, spot-score, price), found 'blend'",
+        ),
+        (
+            {"static": {"eastus": 1, "westsu": 1}},
+            "weights.static: expected weights of weights.regions (eastus, westus), found 'westsu';"
+            " did you mean 'westus'?",
+        ),
+        ({"regions": []}, "weights.regions: expected one region or more, found none"),
+    ],
+    ids=range(4),
+)
+def test_mistakes_are_found_when_a_configuration_is_checked(tmp_path, capsys, section, said):
+    """And not only once a provider is to be asked."""
+    path = tmp_path / "autoscale.json"
+    section = {"regions": ["eastus", "westus"], **section}
+    path.write_text(json.dumps({"cluster_name": "c", "weights": section}))
+    with pytest.raises(SystemExit):
+        cli.main(["config", "--check", "-c", str(path)])
+    assert said in capsys.readouterr().out

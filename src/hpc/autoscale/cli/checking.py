@@ -47,12 +47,27 @@ def check_file(
         yield Finding(True, str(error))
         return
     errors = [Finding(True, text) for text in (*duplicates, *find_problems(config))]
+    if not errors:
+        errors = [Finding(True, text) for text in _in_weights(config)]
     yield from errors
     doubts = unknown_commands(config, commands) if not errors else []
     for text in (*(() if duplicates else exposed_passwords(path)), *doubts):
         yield Finding(False, text)
     if not errors:
         yield from _check_with_cluster(config, node_mgr)
+
+
+def _in_weights(config: Config) -> Iterator[str]:
+    """What is wrong with weights of regions that are worked out."""
+    if not config.get("weights"):
+        return
+    # takes long to import
+    from hpc.autoscale.weights.current import check_section
+
+    try:
+        check_section(config)
+    except ConfigurationException as error:
+        yield str(error)
 
 
 def _check_with_cluster(

@@ -16,9 +16,9 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.errors import ConfigurationException, one_line
+from hpc.autoscale.errors import ConfigurationException, did_you_mean, one_line
 from hpc.autoscale.sqlitefile import SqliteFile
-from hpc.autoscale.weights.providers import WeightQuestion, WeightsError, ask
+from hpc.autoscale.weights.providers import BLEND, WeightQuestion, WeightsError, ask, provider_named
 
 SECTION = "weights"
 FILE = "weights.db"
@@ -113,10 +113,26 @@ def current_weights(
     return found
 
 
+def check_section(config: Mapping[str, Any]) -> None:
+    """ConfigurationException where the section `weights` makes no sense; nobody is asked."""
+    settings = config.get(SECTION) or {}
+    if settings:
+        _question(config, settings)
+        name = str(settings.get("provider") or "static")
+        for each in (settings.get("blend") or ()) if name == BLEND else (name,):
+            provider_named(each)
+
+
 def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> WeightQuestion:
     regions = tuple(settings.get("regions") or settings.get("static") or ())
     if not regions:
         raise ConfigurationException("weights.regions: expected one region or more, found none")
+    for region in settings.get("static") or ():
+        if region not in regions:
+            raise ConfigurationException(
+                f"weights.static: expected weights of weights.regions ({', '.join(regions)}), found"
+                f" {region!r}{did_you_mean(region, regions)}"
+            )
     return WeightQuestion(
         regions,
         tuple(settings.get("sizes") or ()),

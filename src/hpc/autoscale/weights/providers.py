@@ -152,7 +152,7 @@ def provider_named(name: object) -> WeightProvider:
             raise ConfigurationException(f"weights: the provider {name!r} is no function")
         provider: WeightProvider = found
         return provider
-    names = [*BUILT_IN, BLEND, *sorted(offered.names)]
+    names = [*BUILT_IN, *([] if name == BLEND else [BLEND]), *sorted(offered.names)]
     hint = did_you_mean(name, names) if isinstance(name, str) else ""
     raise ConfigurationException(
         f"weights: expected a provider ({', '.join(names)}), found {name!r}{hint}"
