@@ -37,6 +37,16 @@ def test_a_command_that_complains_for_ever_fills_no_disk():
     assert (ran.code, ran.text[-3:]) == (0, "END")
 
 
+def test_nobody_waits_for_a_process_that_cannot_be_killed(monkeypatch):
+    """As while it waits for a file server that is gone."""
+    left = []
+    monkeypatch.setattr("os.killpg", lambda pid, number: left.append(pid))
+    monkeypatch.setattr("hpc.autoscale.commands._ENDS_WITHIN", 0.01, raising=False)
+    assert run(["sleep", "30"], 0.01) == Ran(None, "timed out after 0.01 seconds")
+    os.kill(left[0], signal.SIGKILL)
+    os.waitpid(left[0], 0)
+
+
 @pytest.mark.parametrize("command", [["/no/such"], ["a\0b"], ["/"]])
 def test_what_cannot_be_run(command):
     """Has no exit code, and says why."""

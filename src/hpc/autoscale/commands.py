@@ -25,6 +25,7 @@ _LONGEST_TEXT = 300
 _READ_AT_MOST = 4096
 _KEPT_AT_MOST = 1_000_000
 _LOOK_AGAIN = 0.1
+_ENDS_WITHIN = 5.0
 
 
 class Ran(NamedTuple):
@@ -115,7 +116,9 @@ def _keep_the_end(file: int) -> None:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    # one that waits for a file server that is gone does not end before that is back
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_ENDS_WITHIN)
 
 
 def _end_of(errors: IO[bytes]) -> str:
