@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     command: list[str] = []
-    if words[:1] == ["sub"] and "--" in words:
+    if "--" in words and _command_of(words) == "sub":
         at = words.index("--")
         words, command = words[:at], words[at + 1 :]
     options = new_parser().parse_args(words)
@@ -59,6 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+
+
+def _command_of(words: Sequence[str]) -> str:
+    """The command among these words: the first that is neither -C nor its value."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in ("-C", "--config") else 1
+    return words[at] if at < len(words) else ""
 
 
 def console_main() -> None:

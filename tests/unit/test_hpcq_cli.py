@@ -59,6 +59,14 @@ def work(queue):
     worker.close()
 
 
+@pytest.mark.parametrize("option", ["-C", "--config", "--config="])
+def test_a_command_may_be_submitted_to_a_queue_that_is_named(hpcq, queue, option):
+    config = os.environ["HPCQ_CONFIG"]
+    words = [option + config] if option.endswith("=") else [option, config]
+    assert hpcq(*words, "sub", "--array", "1-3", "--", "sleep", "-x") == "1\n"
+    assert queue.store.job("1").spec.command == {"argv": ["sleep", "-x"]}
+
+
 def test_submit_run_and_look(hpcq, queue, tmp_path):
     path = tmp_path / "hello.sh"
     path.write_text("#!/bin/sh\n#HPCQ -n greeting -q people --priority 9\n\necho hello\n")
