@@ -321,6 +321,8 @@ end
 redis.call('HSET', key('worker', worker), unpack(flat))
 if ARGV[5] ~= '' and redis.call('EXISTS', key('closed', ARGV[5])) == 1 then
   redis.call('HSET', key('worker', worker), 'draining', '1')
+  -- or it would take tickets and give them back, again and again
+  redis.call('RPUSH', key('cmd', worker), 'drain')
 end
 redis.call('SADD', P .. 'workers', worker)
 redis.call('HSET', P .. 'numbers', number, worker)
