@@ -234,7 +234,7 @@ class _Slot:
         if element and step.again:
             self._give_back([(element.job, element.position, element.position + 1)])
         if step.released:
-            self._queue.release(step.released)
+            self._insist(step.released, lambda: self._queue.release(step.released))
 
     def _learn(self, claim: Range | None, step: Step, token: str) -> Element | None:
         """The element that was claimed, if any; `_rest` is what is left of the chunk."""
@@ -254,15 +254,25 @@ class _Slot:
 
     def _give_back(self, chunks: Sequence[Range]) -> None:
         spec = self._spec(chunks[0][0])
+        send = self._queue.tickets.send
+        self._insist(chunks, lambda: send(spec.definition, spec.priority, chunks))
+
+    @staticmethod
+    def _insist(what: object, write: Callable[[], None]) -> None:
+        """Write tickets, again while the broker is away. Without them the slot goes on, and an
+        attendant finds what waits."""
         for pause in (*_PAUSES, None):
             try:
-                self._queue.tickets.send(spec.definition, spec.priority, chunks)
+                write()
                 return
             except BrokerUnreachable as error:
                 if pause is None:
-                    logging.warning("no ticket is written for %s now: %s", chunks, error)
+                    logging.warning("no ticket is written for %s now: %s", what, error)
                 else:
                     time.sleep(pause)
+            except QueueError as error:
+                logging.warning("no ticket is written for %s: %s", what, error)
+                return
 
     # -- running one element
 

@@ -215,6 +215,22 @@ def test_a_broker_that_is_away_ends_no_job(queue, worker, monkeypatch):
     assert taken(queue) == [[(job, 1, 2)], [(job, 2, 3)]] and not away
 
 
+@pytest.mark.parametrize("error", [BrokerUnreachable("it is away"), QueueError("it refuses")])
+def test_the_rest_of_a_ticket_runs_when_another_one_cannot_be_written(
+    queue, worker, monkeypatch, error
+):
+    def fail(self, jobs):
+        raise error
+
+    first = queue.submit(a_spec())
+    queue.submit(a_spec(after=[first]))
+    second = queue.submit(a_spec())
+    monkeypatch.setattr(slots, "_PAUSES", (0, 0))
+    monkeypatch.setattr(Queue, "release", fail)
+    worker.worker.take([(first, 0, 1), (second, 0, 1)])
+    assert states(queue.store.job(second)) == {"Successful": 1}
+
+
 def test_a_slot_that_fails_is_free_again(queue, worker, monkeypatch):
     monkeypatch.setattr(slots.processes, "run_program", lambda *words: 1 / 0)
     job = queue.submit(a_spec(retries=0))
