@@ -108,7 +108,10 @@ local function settle(first)
       for _, other in ipairs(redis.call('SMEMBERS', key('next', id))) do
         local about = redis.call('HMGET', key('job', other),
           'count', 'after_any', 'n0', 'class', 'ended', 'held')
-        if about[1] and not about[5] and tonumber(about[6]) > 0 then
+        if about[5] and tonumber(about[6]) > 0 then
+          -- it was cancelled by hand; when it is retried, this job is none that it waits for
+          redis.call('HINCRBY', key('job', other), 'held', -1)
+        elseif about[1] and tonumber(about[6]) > 0 then
           if not good and about[2] ~= '1' then
             cancel_waiting(other, 0, tonumber(about[1]), because_of(id))
             redis.call('HSET', key('job', other), 'held', 0)

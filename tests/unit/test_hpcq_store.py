@@ -209,6 +209,21 @@ def test_a_job_that_was_cancelled_for_another_can_be_retried(store):
     assert begin(store, "w", (later, 0, 1)) == 0
 
 
+def test_a_held_job_that_was_cancelled_waits_for_nothing_that_has_ended_since(store):
+    one, _ = store.submit(a_spec())
+    other, _ = store.submit(a_spec())
+    later, _ = store.submit(a_spec(after=[one, other]))
+    store.cancel(later, 0, 1)
+    begin(store, "w", (one, 0, 1))
+    ends(store)
+    assert store.retry(later, 0, 1, [State.Cancelled]) == 1
+    assert begin(store, "w", (later, 0, 1)) == -1  # the other one has not ended
+    begin(store, "w", (other, 0, 1))
+    assert ends(store).released == (later,)
+    assert begin(store, "w", (later, 0, 1)) == 0
+    assert {key[1]: n for key, n in store.counts().items() if n} == {"1": 1, "2": 2}
+
+
 def test_a_job_after_one_that_has_ended_begins_or_is_cancelled_at_once(store):
     good, _ = store.submit(a_spec())
     begin(store, "w", (good, 0, 1))
