@@ -16,7 +16,8 @@ Keys, each after the prefix of the queue:
     hist:<id>       list: what happened to elements beside running once
     next:<id>       set: the jobs that wait for this one
     job ids         `seq` the last, `jobs` all by time, `open` those not ended
-    worker:<name>   hash: what a worker says of itself, `beats`, `draining`
+    worker:<name>   hash: what a worker says of itself, `beats`, `draining`; `last<slot>` is what
+                    was answered to the last report of a slot
     run:<name>      hash, by slot: which element runs there, where its chunk ends, and the token
     cmd:<name>      list: what a worker is told
     count           hash, by `<class>/<state>`; a class is a definition with what a job of it takes
@@ -239,6 +240,16 @@ if ended_token ~= '' then
       end
     end
     if leave(worker, slot, outcome, ARGV[11]) then again = 1 end
+    redis.call('HSET', key('worker', worker), 'last' .. slot,
+      ended_token .. ' ' .. again .. ' ' .. table.concat(released, ' '))
+  else
+    -- the answer to this report may have been lost, and with it who needs tickets
+    local last = redis.call('HGET', key('worker', worker), 'last' .. slot) or ''
+    local before, was_again, others = last:match('^(%S+) (%d) (.*)$')
+    if before == ended_token then
+      counted, again = 1, tonumber(was_again)
+      for other in others:gmatch('%S+') do released[#released + 1] = other end
+    end
   end
 end
 local id = ARGV[12]
