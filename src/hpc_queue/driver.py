@@ -26,7 +26,6 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.workers import MeanRunTime, WorkerDemand
 from hpc_queue.attendant import Silence, give_up
-from hpc_queue.errors import UnknownJob
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
 from hpc_queue.store import WorkerRecord
@@ -154,15 +153,10 @@ class QueueDriver(SchedulerDriver):
 
         @lru_cache
         def slots_of(kind: str) -> int:
-            return Backlog(kind, 0, 0).cpus
+            return Backlog(kind, 0, 0).cpus if kind else 1
 
-        found = {}
-        for job in {job for worker in self._workers for job in worker.running}:
-            try:
-                found[job] = slots_of(queue.store.spec_of(job).demand_class())
-            except UnknownJob:
-                found[job] = 1
-        return found
+        running = {job for worker in self._workers for job in worker.running}
+        return {job: slots_of(kind) for job, kind in queue.store.classes_of(running).items()}
 
     def _wanted_by_number(self, queue: Queue, found: list[Backlog]) -> dict[str, WorkerDemand]:
         """The demand of each definition that says how many workers a node runs; also that of

@@ -246,6 +246,19 @@ class Store:
             raise UnknownJob(f"there is no job {job}")
         return JobSpec.from_json(text)
 
+    def classes_of(self, jobs: Iterable[str]) -> dict[str, str]:
+        """The demand class of each of these jobs; empty for one that is not known."""
+        names: list[str] = list(jobs)
+        found: dict[str, bytes | None] = {}
+        for start in range(0, len(names), 1000):
+            part = names[start : start + 1000]
+            with self._answering():
+                pipeline = self.client.pipeline(transaction=False)
+                for name in part:
+                    pipeline.hget(self._key("job", name), "class")
+                found.update(zip(part, pipeline.execute(), strict=True))
+        return {name: (kind or b"").decode() for name, kind in found.items()}
+
     def differences(self, job: str, block: int) -> list[dict[str, str]]:
         """The replacements of `BLOCK` elements of an array; none when it has no such."""
         with self._answering():

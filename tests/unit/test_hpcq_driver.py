@@ -128,6 +128,25 @@ def test_workers_of_other_machines_are_taken_off(site):
     assert len(loop.run_once().created) == 2  # ten are wanted, six live
 
 
+def test_a_pass_asks_the_store_as_often_for_many_running_jobs_as_for_one(site, monkeypatch):
+    queue, _, loop = site()
+    pool, asked = queue.store.client.connection_pool, []
+    get = pool.get_connection
+    monkeypatch.setattr(pool, "get_connection", lambda *words: asked.append(words) or get(*words))
+    join(queue.store, "w", slots=100)
+
+    def asked_with(count):
+        for job in queue.submit_all([a_spec(cpus=2)] * count):
+            begin(queue.store, "w", (job, 0, 1), slot=int(job), token=job)
+        asked.clear()
+        loop.run_once()
+        return len(asked)
+
+    assert asked_with(1) == asked_with(40)
+    busy = loop.driver._busy_slots(queue)
+    assert set(busy.values()) == {2} and len(busy) == 41
+
+
 def test_a_node_that_is_gone_has_its_jobs_run_again_elsewhere(site):
     queue, cluster, loop = site()
     job = queue.submit(a_spec())
