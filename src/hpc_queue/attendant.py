@@ -125,6 +125,8 @@ class Attendant:
         self._must_end_by: float | None = None
         self._leaving = False
         self._is_lost = False
+        # the last job of which it was asked whether anything is kept of it
+        self._looked_at = "0"
 
     def start(self) -> None:
         """Begin, in a thread of its own."""
@@ -206,6 +208,7 @@ class Attendant:
                 give_up(self._queue, silent.name, why, silent.beats)
         if store.may_search(self._silence.lease):
             write_forgotten(self._queue)
+            self._looked_at = store.forget_ended(self._looked_at)
 
     def _look_for_events(self, now: float) -> None:
         if self._metadata is None or self._leaving or now < self._next_event:

@@ -391,6 +391,17 @@ class Store:
                 return sorted((one.decode() for one in found), key=int)
             return [one.decode() for one in self.client.zrange(self._key("jobs"), 0, -1)]
 
+    def forget_ended(self, after: str, most: int = 1000) -> str:
+        """Take jobs of which nothing is kept any more from the list of all jobs, looking at so many
+        of them behind one; the last of these, `0` when there are no more."""
+        name = self._key("jobs")
+        with self._answering():
+            found = self.client.zrangebyscore(name, f"({after}", "+inf", start=0, num=most)
+            names = [one.decode() for one in found]
+            if gone := [job for job, kind in self.classes_of(names).items() if not kind]:
+                self.client.zrem(name, *gone)
+        return names[-1] if len(names) == most else "0"
+
     def jobs(self, ids: Iterable[str]) -> Iterator[Job]:
         """These jobs; those that are not known are left out, and forgotten."""
         names = list(ids)

@@ -201,6 +201,16 @@ def test_what_waits_without_a_ticket_is_found_at_the_second_look(site):
     assert states(queue.store.job(held)) == {"Waiting": 1}
 
 
+def test_jobs_of_which_nothing_is_kept_are_taken_from_the_list(site):
+    one = site(lease=0.1)
+    store = one.queue.store
+    jobs = [one.queue.submit(a_spec()) for _ in range(4)]
+    store.client.delete(*(f"hpcq:job:{job}" for job in jobs[:3]))  # as Redis does in time
+    assert store.forget_ended("0", most=2) == jobs[1] and store.job_ids() == jobs[2:]
+    one.turn()
+    assert store.job_ids() == jobs[3:] and store.forget_ended("0") == "0"
+
+
 def test_searches_are_not_made_by_everybody_at_once(site):
     store = site().queue.store
     assert [store.may_search(60), store.may_search(60)] == [True, False]
