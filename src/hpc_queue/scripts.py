@@ -350,6 +350,17 @@ redis.call('HINCRBY', key('worker', ARGV[3]), 'beats', 1)
 return 1
 """
 
+TELL = r"""
+-- worker, what it is told, 1 for nothing more is to begin there, 0 for again, or ''
+-- -> 1, or 0 for one that has left: nobody would ever read it
+local worker, draining = ARGV[3], ARGV[5]
+if redis.call('SISMEMBER', P .. 'workers', worker) == 0 then return 0 end
+if draining == '1' then redis.call('HSET', key('worker', worker), 'draining', '1')
+elseif draining == '0' then redis.call('HDEL', key('worker', worker), 'draining') end
+redis.call('RPUSH', key('cmd', worker), ARGV[4])
+return 1
+"""
+
 LOSE = r"""
 -- worker, the beats it was seen with or '' for any, why
 -- -> for each element that waits again: id, element, end of its chunk; ids released
@@ -389,6 +400,7 @@ SCRIPTS = {
     "retry": RETRY,
     "join": JOIN,
     "beat": BEAT,
+    "tell": TELL,
     "lose": LOSE,
 }
 """Each with the prelude before it is a whole script; ARGV begins with the prefix and the time."""

@@ -289,18 +289,13 @@ class Store:
         return said[1].decode() if said else None
 
     def tell(self, worker: str, what: str) -> None:
-        """Tell a worker something: `drain`, `resume`, `stop`, or `kill <job> <position>`."""
-        with self._answering():
-            self.client.rpush(self._key("cmd", worker), what)
+        """Tell a worker something: `drain`, `resume`, `leave <seconds>`, or `kill <job>
+        <position>`. One that has left is told nothing."""
+        self._run("tell", worker, what, "")
 
     def drain(self, worker: str, draining: bool = True) -> None:
         """From now on nothing begins on a worker, or again."""
-        with self._answering():
-            if draining:
-                self.client.hset(self._key("worker", worker), "draining", "1")
-            else:
-                self.client.hdel(self._key("worker", worker), "draining")
-        self.tell(worker, "drain" if draining else "resume")
+        self._run("tell", worker, "drain" if draining else "resume", int(draining))
 
     def close_nodes(self, node_ids: Sequence[str]) -> None:
         """From now on workers that join from these nodes begin nothing."""

@@ -179,6 +179,14 @@ def test_nothing_begins_on_a_worker_that_drains(store):
     assert [store.told("w", 0.1) for _ in range(2)] == ["drain", "resume"]
 
 
+def test_nothing_is_kept_of_a_worker_that_has_left(store):
+    store.lose("w", "it left")
+    store.drain("w")
+    store.tell("w", "leave 1")
+    assert store.workers() == []
+    assert store.client.keys("hpcq:*:w") == []
+
+
 def test_nothing_begins_while_the_queue_is_halted(store):
     job, _ = store.submit(a_spec())
     store.halt(True)
