@@ -107,6 +107,9 @@ class JobSpec:
             yield f"expected a priority of 0 to 9 (9 goes first), found {self.priority}"
         if self.step == 0:
             yield "expected a step other than 0 in an array"
+        for other in self.after:
+            if not (isinstance(other, str) and other.isascii() and other.isdigit()):
+                yield f"expected ids of whole jobs in after, as '17', found {other!r}"
         yield from self._figures()
 
     def _figures(self) -> Iterator[str]:

@@ -340,6 +340,8 @@ def test_ids_that_nobody_has_are_refused(store):
         (a_spec(count=0), "found 0"),
         (a_spec(name="n" * 201), "found 201"),
         (a_spec(cpus=float("nan")), "found nan"),
+        (a_spec(after=["1.3"]), "found '1.3'"),
+        (a_spec(after=["first"]), "found 'first'"),
         (JobSpec("a", {"script": "x" * 2_000_000}), "at most"),
     ],
 )
