@@ -181,8 +181,12 @@ class Store:
         return said[0].decode(), said[1] == b"0"
 
     def submit_all(self, specs: Iterable[JobSpec], keep: float = 0) -> list[tuple[str, bool]]:
-        """The same for many jobs, sent together."""
+        """The same for many jobs, sent together; none is added when one cannot be."""
         checked = [spec.checked() for spec in specs]
+        after = {other for spec in checked for other in spec.after}
+        for other, kind in self.classes_of(after).items():
+            if not kind:
+                raise UnknownJob(f"after: there is no job {other}")
         with self._answering():
             pipeline = self.client.pipeline(transaction=False)
             for spec in checked:

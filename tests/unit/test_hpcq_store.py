@@ -257,6 +257,8 @@ def test_a_job_after_one_that_has_ended_begins_or_is_cancelled_at_once(store):
 def test_a_job_after_one_that_is_unknown_is_refused(store):
     with pytest.raises(UnknownJob, match="there is no job 99"):
         store.submit(a_spec(after=["99"]))
+    with pytest.raises(UnknownJob, match="there is no job 99"):
+        store.submit_all([a_spec(), a_spec(after=["99"])])
     assert store.job_ids() == []
 
 
