@@ -149,13 +149,18 @@ def call(command: Mapping[str, Any]) -> int:
 def serve(answers: int) -> None:
     """Call what comes on standard input until that ends."""
     os.write(answers, _READY)
+    before: set[str] = set()
     for line in sys.stdin.buffer:
         command, environment = json.loads(line)
+        for name in before.difference(environment):
+            os.environ.pop(name, None)
         os.environ.update(environment)
+        before = set(environment)
         code = call(command)
         sys.stdout.flush()
         sys.stderr.flush()
-        os.write(answers, str(code).encode())
+        # as the exit code of a process: what is longer would be read as the next answer, too
+        os.write(answers, str(code & 0xFF).encode())
 
 
 if __name__ == "__main__":

@@ -321,6 +321,25 @@ def test_callables_are_called_and_answered_in_turn(monkeypatch, capsys):
     os.close(write)
 
 
+def test_a_callable_has_no_variables_of_the_one_before_and_an_exit_code_of_a_process(
+    monkeypatch, capsys
+):
+    show = "import os; print(os.environ.get('HPCQ_ARRAY_INDEX'), os.environ['HPCQ_TRY'])"
+    lines = [
+        [{"call": "builtins:exec", "args": [show]}, {"HPCQ_TRY": "1", "HPCQ_ARRAY_INDEX": "7"}],
+        [{"call": "builtins:exec", "args": [show]}, {"HPCQ_TRY": "2"}],
+        [{"call": "builtins:exit", "args": [10**30 + 1]}, {}],
+    ]
+    stream = SimpleNamespace(buffer=[json.dumps(line) for line in lines])
+    monkeypatch.setattr(callables.sys, "stdin", stream)
+    read, write = os.pipe()
+    callables.serve(write)
+    assert os.read(read, 100) == b"+001"
+    assert capsys.readouterr().out == "7 1\nNone 2\n"
+    os.close(read)
+    os.close(write)
+
+
 def test_what_waits_for_a_job_runs_after_it(queue, worker):
     first = queue.submit(a_spec())
     later = queue.submit(an_array(3, after=[first]))
