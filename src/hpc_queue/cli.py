@@ -457,13 +457,20 @@ def panic(options: Options) -> int:
 
 def install_aliases(options: Options) -> int:
     """Write the commands of Cyclone as scripts into a directory."""
-    target = Path(options.directory)
+    try:
+        _write_aliases(Path(options.directory), options.config)
+    except OSError as error:
+        raise QueueError(f"{options.directory}: cannot be written: {error}") from error
+    return 0
+
+
+def _write_aliases(target: Path, config: str | None) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in _ALIASES:
         path = target / name
         if path.exists() and _MARK not in path.read_text("utf-8", "replace"):
             raise QueueError(f"{path}: expected nothing there, found a command that is not ours")
-    config, python = options.config, shlex.quote(sys.executable)
+    python = shlex.quote(sys.executable)
     setting = f"{CONFIG_VARIABLE}={shlex.quote(os.path.abspath(config))} " if config else ""
     for name in _ALIASES:
         path = target / name
@@ -471,7 +478,6 @@ def install_aliases(options: Options) -> int:
         path.write_text(f"#!/bin/sh\n{_MARK}\n{call}\n")
         path.chmod(0o755)
         print(path)
-    return 0
 
 
 if __name__ == "__main__":

@@ -323,6 +323,7 @@ def test_cyclones_commands(hpcq, queue, tmp_path, capsys):
 def test_aliases_replace_nothing_that_is_not_ours(hpcq, tmp_path):
     (tmp_path / "qstat").write_text("#!/bin/sh\n# of another scheduler\n")
     assert "expected nothing there" in hpcq("install-aliases", str(tmp_path), code=2)
+    assert "cannot be written" in hpcq("install-aliases", str(tmp_path / "qstat"), code=2)
     assert not (tmp_path / "qsub").exists()
 
 
