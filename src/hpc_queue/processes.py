@@ -132,7 +132,9 @@ def _wait(
 def _end(ended: int, pid: int, grace: float, why: str) -> str:
     end_group(pid, signal.SIGTERM)
     end_group(pid, signal.SIGCONT)
-    select.select([ended], [], [], grace)
+    poller = select.poll()  # select knows no descriptors above 1023, which many slots need
+    poller.register(ended, select.POLLIN)
+    poller.poll(grace * 1000)
     return why
 
 

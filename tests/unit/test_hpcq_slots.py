@@ -3,6 +3,7 @@ made."""
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -157,6 +158,22 @@ def test_a_job_that_takes_too_long_is_ended_with_its_whole_group(queue, worker):
     assert time.monotonic() - began < 30
     assert processes_of_group(int(output)) == []
     assert "ran longer than 0.2 s" in queue.store.history("1")[0][3]
+
+
+def test_a_job_of_a_worker_with_very_many_open_files_is_ended_as_others(queue, worker):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2000:
+        pytest.skip("no more files may be open")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        job = queue.submit(a_spec("sleep", "60", seconds=0.05))
+        worker.run_all()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "ran longer than 0.05 s" in queue.store.history(job)[0][3]
 
 
 def test_what_a_script_leaves_running_in_its_group_is_ended(queue, worker):
