@@ -18,6 +18,7 @@ Keys, each after the prefix of the queue:
     job ids         `seq` the last, `jobs` all by time, `open` those not ended
     worker:<name>   hash: what a worker says of itself, `beats`, `draining`; `last<slot>` is what
                     was answered to the last report of a slot
+    numbers         hash: the names of the last 100,000 workers, by number
     run:<name>      hash, by slot: which element runs there, where its chunk ends, and the token
     cmd:<name>      list: what a worker is told
     count           hash, by `<class>/<state>`; a class is a definition with what a job of it takes
@@ -340,6 +341,7 @@ if ARGV[5] ~= '' and redis.call('EXISTS', key('closed', ARGV[5])) == 1 then
 end
 redis.call('SADD', P .. 'workers', worker)
 redis.call('HSET', P .. 'numbers', number, worker)
+redis.call('HDEL', P .. 'numbers', number - 100000)
 return number
 """
 

@@ -179,6 +179,12 @@ def test_nothing_begins_on_a_worker_that_drains(store):
     assert [store.told("w", 0.1) for _ in range(2)] == ["drain", "resume"]
 
 
+def test_the_names_of_workers_of_long_ago_are_forgotten(store):
+    store.client.set("hpcq:worker_seq", 100_000)
+    join(store, "v")
+    assert store.client.hgetall("hpcq:numbers") == {b"100001": b"v"}
+
+
 def test_nothing_is_kept_of_a_worker_that_has_left(store):
     store.lose("w", "it left")
     store.drain("w")
