@@ -9,56 +9,22 @@ that the loop caused to exist, and all nodes are gone.
 
 import argparse
 import os
-import shutil
-import signal
 import sys
-import tempfile
 from pathlib import Path
 
-from demo_kit import view
-from demo_kit.broker import KINDS, Unavailable, skip, start_broker
-from demo_kit.processes import Processes, StartFailed
-from demo_kit.show import Failure, Show
-
-ENDING = (signal.SIGINT, signal.SIGTERM)
-
-
-class Interrupted(BaseException):
-    """Somebody wants the demo to end. No Exception, so that nothing on the way mistakes it for an
-    error."""
-
-    def __init__(self, signum: int) -> None:
-        self.signum = signum
-
-
-def interrupt(signum: int, frame: object) -> None:
-    """Handle a signal."""
-    raise Interrupted(signum)
+from demo_kit import stage, view
+from demo_kit.broker import KINDS, start_broker
+from demo_kit.display import is_terminal
+from demo_kit.processes import Processes
+from demo_kit.show import Show
 
 
 def main() -> int:
     """Run the demo; the exit code."""
     options = parse(sys.argv[1:])
-    for signum in ENDING:
-        signal.signal(signum, interrupt)
-    work = Path(tempfile.mkdtemp(prefix="hpc-autoscale-"))
-    processes = Processes(work / "logs")
-    code = 1
-    try:
-        code = play(options, work, processes)
-    except Interrupted as interrupted:
-        print("interrupted: stopping what was started", flush=True)
-        code = 128 + interrupted.signum
-    except Unavailable as why:
-        code = skip(options.broker, why)
-    except (Failure, StartFailed) as failure:
-        print(f"FAILED: {failure}", file=sys.stderr)
-    finally:
-        for signum in ENDING:
-            signal.signal(signum, signal.SIG_IGN)  # nothing may keep the processes from being ended
-        processes.stop_all()
-        tidy(work, keep=options.keep or code == 1)
-    return code
+    return stage.perform(
+        lambda work, processes: play(options, work, processes), options.broker, options.keep
+    )
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
@@ -68,12 +34,11 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--kill-worker", action="store_true", help="kill -9 one worker when half the work is done"
     )
-    parser.add_argument("--plain", action="store_true", help="lines instead of a live picture")
-    parser.add_argument("--keep", action="store_true", help="keep logs and journal, and say where")
+    stage.add_options(parser)
     return parser.parse_args(arguments)
 
 
-def play(options: argparse.Namespace, work: Path, processes: Processes) -> int:
+def play(options: argparse.Namespace, work: Path, processes: Processes) -> None:
     """From the first process to the verdict; Failure or StartFailed when something is not as it
     must be."""
     broker = start_broker(options.broker, work / "broker", processes)
@@ -81,18 +46,9 @@ def play(options: argparse.Namespace, work: Path, processes: Processes) -> int:
     os.environ.update(CELERY_BROKER_URL=broker.url, CELERY_RESULT_BACKEND=broker.results)
     show = Show(work, processes, broker)
     show.open()
-    with view.open_view(view.is_terminal() and not options.plain) as screen:
+    with view.open_view(is_terminal() and not options.plain) as screen:
         show.watch(screen, kill_worker=options.kill_worker)
     show.close()
-    return 0
-
-
-def tidy(work: Path, keep: bool) -> None:
-    """Remove the demo's files, or say where they are."""
-    if keep:
-        print(f"logs and journal: {work}")
-    else:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -16,15 +16,12 @@ from demo_kit.cloud import Cloud
 from demo_kit.loop import Loop
 from demo_kit.processes import Processes
 from demo_kit.scene import Scene, TaskRecord
+from demo_kit.stage import Failure
 from demo_kit.view import View
 from demo_kit.world import EXAMPLE, QUEUES, TIME_LIMIT, WORK, clusters, overrides
 from hpc.autoscale.util import load_config
 
 _LOOK_EVERY = 0.4
-
-
-class Failure(Exception):
-    """The demo did not end as it must; one line per fault."""
 
 
 class Show:

@@ -1,16 +1,15 @@
 """Showing a `Scene`: a live picture on a terminal, lines about what changed anywhere else. Nothing
 is decided here."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from demo_kit.display import ChangedLines, coloured, live_display, new_table
 from demo_kit.scene import Scene
 from demo_kit.world import QUEUES
 
-_COLOURS = {"Ready": "green", "Failed": "red", "Terminating": "dim", "planned": "cyan"}
 _EVENTS_SHOWN = 4
 
 
@@ -27,28 +26,19 @@ def open_view(live: bool) -> Iterator[View]:
     if not live:
         yield Lines()
         return
-    from rich.live import Live
-
-    with Live(refresh_per_second=8, transient=False) as display:
+    with live_display() as display:
         yield Picture(display)
 
 
-class Lines:
+class Lines(ChangedLines):
     """One line when the numbers change, and one per event."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
-        self._said: dict[str, str] = {}
-        self._events = 0
 
     def show(self, scene: Scene) -> None:
         """Print what is new."""
-        for event in scene.events[self._events :]:
-            self._print(event)
-        self._events = len(scene.events)
-        self._when_changed("queues", self._queues(scene))
-        self._when_changed("nodes", self._nodes(scene))
-        self._when_changed("demand", self._demand(scene))
+        self.new_events(scene.events)
+        self.when_changed("queues", self._queues(scene))
+        self.when_changed("nodes", self._nodes(scene))
+        self.when_changed("demand", self._demand(scene))
 
     def _queues(self, scene: Scene) -> str:
         parts = (
@@ -64,14 +54,6 @@ class Lines:
     def _demand(self, scene: Scene) -> str:
         rows = (f"{row['name']} ({row['state']}): {row['work']}" for row in scene.demand)
         return "; ".join([*rows, *scene.unsatisfied]) or "none"
-
-    def _when_changed(self, what: str, text: str) -> None:
-        if self._said.get(what) != text:
-            self._said[what] = text
-            self._print(f"{what:<7} {text}")
-
-    def _print(self, text: str) -> None:
-        print(f"{time.monotonic() - self._start:6.1f} s  {text}", flush=True)
 
 
 class Picture:
@@ -102,7 +84,7 @@ class Picture:
         )
 
     def _queues(self, scene: Scene) -> Any:
-        table = _table("Queues", "queue", "waiting", "running", "done", "")
+        table = new_table("Queues", "queue", "waiting", "running", "done", "")
         for queue in QUEUES:
             done, running = scene.count(queue, "SUCCESS"), scene.count(queue, "STARTED")
             total = sum(task.queue == queue for task in scene.tasks.values())
@@ -111,35 +93,15 @@ class Picture:
         return table
 
     def _nodes(self, scene: Scene) -> Any:
-        table = _table("Nodes in CycleCloud", "name", "VM size", "state", "done")
+        table = new_table("Nodes in CycleCloud", "name", "VM size", "state", "done")
         ran_on = scene.ran_on()
         for node in scene.nodes:
             size = node["vm_size"].removeprefix("Standard_")
-            table.add_row(node["name"], size, _coloured(node["state"]), str(ran_on[node["id"]]))
+            table.add_row(node["name"], size, coloured(node["state"]), str(ran_on[node["id"]]))
         return table
 
     def _demand(self, scene: Scene) -> Any:
-        table = _table("Demand", "node", "work")
+        table = new_table("Demand", "node", "work")
         for row in scene.demand:
             table.add_row(row["name"], row["work"])
         return table
-
-
-def _table(title: str, *columns: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, expand=True)
-    for column in columns:
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
-    return table
-
-
-def _coloured(state: str) -> str:
-    colour = _COLOURS.get(state, "yellow")
-    return f"[{colour}]{state}[/{colour}]"
-
-
-def is_terminal() -> bool:
-    """Whether there is somebody to watch a picture."""
-    return sys.stdout.isatty()
