@@ -10,6 +10,7 @@ from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.packing.shares import NodeShare, apportioned, in_turn, new_nodes
+from hpc.autoscale.workers import WorkerDemand, prepare
 
 SIZE = "Standard_F4s_v2"  # four vCPUs
 REGIONS = ("eastus", "westus3", "northeurope")
@@ -224,3 +225,14 @@ def test_a_region_without_a_weight_is_a_doubt():
     ]
     manager.allocate(NODE, slot_count=3)
     assert split(manager) == {"eastus": 2, "westus3": 1}
+
+
+def test_nodes_of_workers_that_are_wanted_by_number_are_shared_out():
+    """They may run on nodes that say nothing of whose they are, and on their own, and prefer
+    neither."""
+    manager = a_manager()
+    demand = WorkerDemand(10_000, jobs_per_worker=10, slots_per_node=10).jobs()
+    prepare(manager, demand)
+    for job in demand:
+        assert job.do_allocate(manager, all_or_nothing=False)
+    assert split(manager) == {"eastus": 75, "westus3": 25}

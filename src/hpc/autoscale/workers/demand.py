@@ -182,7 +182,9 @@ class WorkerJob(WantedNodes):
     """
 
     def __init__(self, demand: WorkerDemand) -> None:
-        constraints: list[Any] = [{NODES: 1}, {DEFINITION: ["", demand.name]}]
+        # `xor` prefers none of them: what prefers buckets goes before weights of regions
+        its = {"xor": [{DEFINITION: ""}, {DEFINITION: demand.name}]}
+        constraints: list[Any] = [{NODES: 1}, its]
         if demand.nodearrays:
             constraints.append({"node.nodearray": list(demand.nodearrays)})
         super().__init__(
