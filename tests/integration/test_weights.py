@@ -211,6 +211,7 @@ def test_prices_become_weights(site):
     price is like the others."""
     plain = site.now(provider="price").weights
     square = site.now(provider="price", exponent=2)
+    assert set(site.now(provider="price", exponent=0).weights.values()) == {1}
     assert (plain["eastus"], square.weights["eastus"]) == (1000, 1000)
     assert 0 < plain["westus2"] < 1000
     assert square.weights["westus2"] == pytest.approx(plain["westus2"] ** 2 / 1000, abs=2)

@@ -109,7 +109,8 @@ def price(question: WeightQuestion) -> Answer:
         for region in question.regions
     }
     known = [each for each in prices.values() if each is not None]
-    exponent = float(question.settings.get("exponent") or 1.0)
+    given = question.settings.get("exponent")
+    exponent = 1.0 if given is None else float(given)  # with 0 all regions are alike
     return {
         region: None if each is None else (min(known) / each) ** exponent
         for region, each in prices.items()
