@@ -350,6 +350,9 @@ def worker(options: Options) -> int:
 
     if options.slots < 1:
         raise QueueError(f"--slots: expected 1 or more, found {options.slots}")
+    if options.hostname is not None and options.hostname.split() != [options.hostname]:
+        # the name of the worker begins with it, and is a word of what the store keeps
+        raise QueueError(f"--hostname: expected one word, found {options.hostname!r}")
     settings = Settings.load(options.config)
     return run_worker(
         settings, options.definition, options.slots, options.hostname, options.ready_file

@@ -320,6 +320,12 @@ def test_cyclones_commands(hpcq, queue, tmp_path, capsys):
     assert aliases.main(["qsub", "nothing.sh"]) == 1
 
 
+@pytest.mark.parametrize("name", ["", "my host", "host\n"])
+def test_a_host_of_a_worker_has_a_name_of_one_word(hpcq, monkeypatch, name):
+    monkeypatch.setattr("hpc_queue.worker.run_worker", lambda *words: pytest.fail("it runs"))
+    assert "--hostname: expected one word" in hpcq("worker", "--hostname", name, code=2)
+
+
 def test_aliases_replace_nothing_that_is_not_ours(hpcq, tmp_path):
     (tmp_path / "qstat").write_text("#!/bin/sh\n# of another scheduler\n")
     assert "expected nothing there" in hpcq("install-aliases", str(tmp_path), code=2)
