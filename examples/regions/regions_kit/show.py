@@ -74,11 +74,11 @@ class Show:
     def watch(self, view: View) -> None:
         """Look and show until all jobs have ended and all workers are gone. Failure when that
         takes too long."""
-        deadline = time.monotonic() + world.TIME_LIMIT
+        deadline = time.monotonic() + self._scale.time_limit
         scene = self._scene
         while scene.done < scene.jobs or scene.nodes or scene.hosts:
             if time.monotonic() > deadline:
-                raise Failure(f"not at its end after {world.TIME_LIMIT} s: {self._stands()}")
+                raise Failure(f"not at its end after {self._scale.time_limit} s: {self._stands()}")
             if self._loop.poll() is not None:
                 raise Failure(f"the loop ended by itself: {self._processes.tail('loop')}")
             self._look()
@@ -130,13 +130,16 @@ class Show:
         scene.counts = by_definition(self._queue.store.counts())
         workers = {str(worker.said.get("host")) for worker in self._queue.store.workers()}
         scene.hosts = [host for host in world.HOSTS if host in workers]
-        before = {node["id"] for node in scene.nodes}
+        before = {node["id"]: node for node in scene.nodes}
         scene.nodes = self._cloud.nodes()
-        for node in scene.nodes:
-            if node["id"] not in before:
-                self._event(f"+ {node['cluster']}/{node['name']} was requested")
-        for gone in before - {node["id"] for node in scene.nodes}:
-            self._event(f"- node {gone[:8]} is gone")
+        now = {node["id"]: node for node in scene.nodes}
+        for sign, nodes, others, what in (
+            ("+", now, before, "was requested"),
+            ("-", before, now, "is gone"),
+        ):
+            for node_id, node in nodes.items():
+                if node_id not in others:
+                    self._event(f"{sign} {node['cluster']}/{node['name']} {what}")
 
     def _move_capacity(self) -> None:
         """Half-way one region loses its machines and can have no others; at three quarters it can
@@ -146,29 +149,30 @@ class Show:
             self._lost_at = time.monotonic()
             scene.away = True
             self._post(f"regions/{place.region}/capacity", {world.SIZE: 0})
-            names = [
-                node["name"]
+            lost = [
+                self._post(f"clusters/{place.cluster}/evict", {"names": [node["name"]]})
                 for node in scene.nodes
                 if node["cluster"] == place.cluster and node["state"] == "Ready"
             ]
-            if names:
-                self._post(f"clusters/{place.cluster}/evict", {"names": names})
-            self._event(f"! {place.region} has no capacity any more: {len(names)} nodes are lost")
+            self._event(f"! {place.region} has no capacity any more: {sum(lost)} nodes are lost")
         elif scene.away and scene.done >= scene.jobs * 3 // 4:
             scene.away = False
             self._back = True
             self._post(f"regions/{place.region}/capacity", {world.SIZE: 100})
             self._event(f"! {place.region} has capacity again")
 
-    def _post(self, path: str, body: dict[str, Any]) -> None:
+    def _post(self, path: str, body: dict[str, Any]) -> bool:
+        """Command the simulator; False when a node is leaving anyhow. Failure for any other
+        refusal."""
         answer = requests.post(
             f"{self._cloud.url}/simulator/{path}",
             json=body,
             auth=(_USER, self._password),
             timeout=30,
         )
-        if not answer.ok:
+        if not answer.ok and answer.status_code not in (404, 409):
             raise Failure(f"the simulator refused {path}: {answer.text}")
+        return answer.ok
 
     def _event(self, text: str) -> None:
         self._scene.events.append(text)

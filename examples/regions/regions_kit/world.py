@@ -24,7 +24,6 @@ ON_PREMISES = "on premises"
 IDLE_TIMEOUT = 3
 PASS_INTERVAL = 0.7
 REST = 2
-TIME_LIMIT = 300
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,11 @@ class Scale:
     def seconds(self) -> float:
         """How long a short job takes: all together, so long that a region can come and go."""
         return min(0.1, max(0.02, 150 / self.jobs))
+
+    @property
+    def time_limit(self) -> int:
+        """Seconds that all may take: far more than it does."""
+        return 300 + self.jobs // 50
 
     def specs(self) -> Iterator[JobSpec]:
         """What to submit: jobs that always fail and may do so three times, then processes and
