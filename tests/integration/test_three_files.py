@@ -76,6 +76,7 @@ class Site:
             *("--idle-timeout", "1", "--database", self.database),
         )
         config = json.loads(said)
+        config["backoff"] = {"evicted": 3}
         config["logging"] = {"config_file": str(home / "logging.conf")}
         self.config.write_text(json.dumps(config), encoding="utf-8")
         self.config.chmod(0o600)
@@ -186,7 +187,8 @@ def test_a_job_that_is_submitted_while_another_runs(site: Site) -> None:
 
 
 def test_a_job_whose_machine_is_lost_gets_another(site: Site) -> None:
-    """Acme still has the host, as `down`, and queues the job again: it is planned on a new node."""
+    """Acme still has the host, as `down`, and queues the job again: it is planned on a new node,
+    once the offer of the one that was evicted has had its rest."""
     site.submit("1", slots=3)
     site.autoscale()
     site.simulator.clock.settle()
@@ -198,10 +200,7 @@ def test_a_job_whose_machine_is_lost_gets_another(site: Site) -> None:
     jobs, hosts = site.jobs_and_hosts()
     hosts[name]["state"] = "down"
     site.scheduler(jobs, hosts)
-    demand = {row["hostname"]: row["job_ids"] for row in site.autoscale()}
-    assert not demand.get(name)
-    assert ["1"] in demand.values()
-    assert len(site.nodes()) == 1
+    assert not any(row["job_ids"] for row in site.autoscale())
 
     def is_replaced() -> bool:
         host = site.jobs_and_hosts()[1].get(name, lost)

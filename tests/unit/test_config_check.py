@@ -128,6 +128,14 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
             'output-columns.nodes: expected a list, found "name"',
         ),
         (
+            {"output-columns": {"nodes": ["name"]}, "nodearrays": {"0.": None}},
+            "nodearrays.0.: expected an object, found null",
+        ),
+        (
+            {"idle_timeout": {"a": 1, "a.b[0]": "soon"}},
+            'idle_timeout.a.b[0]: expected a number of seconds, 0 or more, found "soon"',
+        ),
+        (
             {"password": 12345},
             "password: expected a text, found something else (not shown, being a secret)",
         ),

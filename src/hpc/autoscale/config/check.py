@@ -8,7 +8,7 @@ the command line and the loop before they begin.
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,11 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
         except fastjsonschema.JsonSchemaValueException as e:
             if not has_copy:
                 left, has_copy = _numbered(config), True
-            yield _explain(_place(e.path[1:], left), e)
-            _leave_out(e, left)
+            steps = _steps_to(str(e.name).removeprefix("data"), left)
+            yield _explain(_place(steps or (), left), e)
+            if not steps:
+                return
+            _leave_out(e, steps, left)
     for section in _SHARED_SECTIONS:
         yield from _find_typos(section, config)
     resources = config.get("default_resources")
@@ -98,24 +101,44 @@ def _numbered(value: Any) -> Any:
     return value
 
 
-def _place(path: Iterable[str], config: Any) -> str:
+def _steps_to(name: str, config: Any) -> list[str | int] | None:
+    """The keys and numbers that a name such as `.default_resources[2].name` consists of, given that
+    a key may have dots and brackets of its own; None where there is no such thing."""
+    if not name:
+        return []
+    if isinstance(config, list):
+        number, _, after = name.removeprefix("[").partition("]")
+        found: list[tuple[str | int, str]] = [(int(number), after)] if number.isdigit() else []
+    elif isinstance(config, Mapping):
+        keys = sorted((key for key in config if isinstance(key, str)), key=len, reverse=True)
+        found = [(key, name[len(key) + 1 :]) for key in keys if name.startswith(f".{key}")]
+    else:
+        return None
+    for step, after in found:
+        below = _steps_to(after, config[step]) if after[:1] in ("", ".", "[") else None
+        if below is not None:
+            return [step, *below]
+    return None
+
+
+def _place(steps: Iterable[str | int], config: Any) -> str:
     """Where something is, as in `default_resources[2].name`."""
     where = ""
-    for step in path:
+    for step in steps:
         if isinstance(config, list):
             number = config.numbers[int(step)] if isinstance(config, _Numbered) else step
-            where, config = f"{where}[{number}]", config[int(step)]
+            where = f"{where}[{number}]"
         else:
-            where, config = _join(where, step), config[step]
+            where = _join(where, str(step))
+        config = config[step]
     return where
 
 
-def _leave_out(e: Any, config: Any) -> None:
+def _leave_out(e: Any, steps: Sequence[str | int], config: Any) -> None:
     """Take out of a configuration what a violation is about."""
-    *above, last = e.path[1:]
+    *above, last = steps
     for step in above:
-        config = config[int(step) if isinstance(config, list) else step]
-    last = int(last) if isinstance(config, list) else last
+        config = config[step]
     unknown = _unknown_key(e.definition, e.value) if e.rule == "additionalProperties" else None
     if unknown is None:
         del config[last]
