@@ -11,7 +11,7 @@ from hpc.autoscale.testing.process import a_process_of_its_own
 pytest.register_assert_rewrite("builders")
 
 settings.register_profile(
-    "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+    "default", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
