@@ -530,8 +530,8 @@ class Pass:
     def _note_unwitnessed(self, calculator: DemandCalculator) -> None:
         """Learn of which nodes neither the history nor the scheduler knows what they did."""
         if (self.config.get("autoscale") or {}).get("scheduler_reports_hosts", True):
-            reported = self._reported_before | self._witnessed.reported
-            self._facts.unwitnessed = set(calculator.node_history.found_ready()) - reported
+            found_ready = set(calculator.node_history.found_ready())
+            self._facts.unwitnessed = found_ready - self._joined()
 
     def _unfinished(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
         """Nodes of removals that were never answered, without those that are known to go."""
