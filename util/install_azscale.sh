@@ -44,11 +44,16 @@ main(sys.argv[1:], default_config="$prefix/autoscale.json")
 LAUNCHER
 chmod 755 "$prefix/azscale"
 
-"$prefix/venv/bin/register-python-argcomplete" azscale > "$prefix/azscale.completion"
+"$prefix/azscale" completion bash > "$prefix/azscale.completion"
 if [ -n "$link" ]; then
     ln -sf "$prefix/azscale" "$link"
     if [ -d /etc/bash_completion.d ] && [ -w /etc/bash_completion.d ]; then
         cp "$prefix/azscale.completion" /etc/bash_completion.d/azscale
     fi
+    for place in zsh:/usr/share/zsh/vendor-completions/_azscale fish:/usr/share/fish/vendor_completions.d/azscale.fish; do
+        if [ -w "$(dirname "${place#*:}")" ]; then
+            "$prefix/azscale" completion "${place%%:*}" > "${place#*:}"
+        fi
+    done
 fi
 echo "azscale is installed: ${link:-$prefix/azscale}; its configuration is $prefix/autoscale.json"

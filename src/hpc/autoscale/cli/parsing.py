@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
@@ -17,7 +17,9 @@ from typing import Any, TextIO, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.places import Found
 from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
 from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
 from hpc.autoscale.hpclogging.records import stack_trace
@@ -30,7 +32,16 @@ T = TypeVar("T")
 
 # Options that are about the command line itself, and are not handed to the command.
 _NOT_FOR_COMMANDS = frozenset(
-    {"func", "cmd", "instead", "read_only", "lock_wait", "cluster_response", "nodes_response"}
+    {
+        "cluster_response",
+        "cmd",
+        "func",
+        "instead",
+        "lock_wait",
+        "needs_config",
+        "nodes_response",
+        "read_only",
+    }
 )
 # Commands that change something and have no use for waiting: the loop, which comes again, what is
 # recorded for whoever holds the lock, and what takes none.
@@ -66,6 +77,24 @@ def disablecommand(f: F) -> F:
     return f
 
 
+def takes_path(f: F) -> F:
+    """Hand a command the path of the configuration, or None, which is not loaded for it."""
+    f.config_as = "path"  # type: ignore[attr-defined]
+    return f
+
+
+def needs_no_config(f: F) -> F:
+    """Let a command be without a configuration, and without -c."""
+    f.config_as = "nothing"  # type: ignore[attr-defined]
+    return f
+
+
+def _config_as(name: str, function: Callable[..., Any]) -> str:
+    """What a command is given for its configuration: `content`, `path` or `nothing`."""
+    default = "nothing" if name == "initconfig" else "content"
+    return str(getattr(function, "config_as", default))
+
+
 def commands_of(module: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
     """The sub-commands of an object or a module, by name."""
     for name in dir(module):
@@ -76,14 +105,25 @@ def commands_of(module: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
             yield name, function
 
 
+def default_home(project_name: str) -> str:
+    """Where the files of an integration are when nothing says otherwise."""
+    return os.path.join("/opt", "azurehpc", project_name)
+
+
 def default_config_path(
     project_name: str, module: Any, default_config: str | None = None
 ) -> str | None:
-    """The path of autoscale.json where the user names none; None when there is no such file."""
+    """The path of autoscale.json where the user names none; None when there is no such file.
+
+    An object that has looked for it itself says in `_found` what it found (`places.Found`).
+    """
+    found = getattr(module, "_found", None)
+    if isinstance(found, Found):
+        return found.path
     home = (
         getattr(module, "autoscale_dir", None)
         or getattr(module, "autoscale_home", None)
-        or os.path.join("/opt", "azurehpc", project_name)
+        or default_home(project_name)
     )
     path = default_config or os.path.join(home, "autoscale.json")
     return path if os.path.exists(path) else None
@@ -95,25 +135,34 @@ def create_arg_parser(
     """A parser with a sub-command for every command of `module`.
 
     All but `initconfig` take -c/--config, which has to be given when there is no file in the
-    default place.
+    default place. What is wrong with a command line is said in one line, with a guess. An object
+    may say otherwise how the commands are listed, in `_describe_commands(parser, summaries)`.
     """
     config_path = default_config_path(project_name, module, default_config)
-    parser = ArgumentParser()
-    sub_parsers = parser.add_subparsers(metavar="command")
-    overview = []
+    parser = CommandParser(prog=getattr(module, "_command_name", None))
+    describe = getattr(module, "_describe_commands", None)
+    said = SUPPRESS if describe else None
+    sub_parsers = parser.add_subparsers(metavar="command", help=said)
+    summaries: dict[str, str] = {}
     for name, function in commands_of(module):
-        summary = " ".join((function.__doc__ or "").split())
-        overview.append(f"\n    {name:20} - {summary}")
-        sub_parser = sub_parsers.add_parser(name, description=summary.replace("%", "%%"))
-        sub_parser.set_defaults(func=function, cmd=name, read_only=True)
-        if name != "initconfig":
+        summaries[name] = " ".join((function.__doc__ or "").split())
+        sub_parser = sub_parsers.add_parser(name, description=summaries[name].replace("%", "%%"))
+        parser.commands[name] = sub_parser
+        config_as = _config_as(name, function)
+        sub_parser.set_defaults(
+            func=function, cmd=name, read_only=True, needs_config=config_as == "content"
+        )
+        if config_as != "nothing":
             _add_config_options(sub_parser, config_path)
         configure = getattr(module, name + "_parser", None)
         if configure:
             configure(sub_parser)
         if not sub_parser.get_default("read_only") and name not in _NEVER_WAIT:
             _add_wait_option(sub_parser)
-    parser.usage = "".join(overview).replace("%", "%%")
+    lines = [f"\n    {name:20} - {summary}" for name, summary in summaries.items()]
+    parser.usage = "".join(lines).replace("%", "%%")
+    if describe:
+        describe(parser, summaries)
     return parser
 
 
@@ -147,7 +196,6 @@ def _add_config_options(parser: ArgumentParser, config_path: str | None) -> None
         "--config",
         "-c",
         default=config_path,
-        required=config_path is None,
         help="path of autoscale.json" + (f" (default {config_path})" if config_path else ""),
     )
     if os.getenv("AZURE_HPC_DEV", "0") not in ("", "0"):
@@ -208,7 +256,8 @@ def run_command(
 ) -> None:
     """Parse the arguments, load the configuration and call the command.
 
-    Without a command it prints the help and exits with code 1. Where the library is installed under
+    Without a command it prints the help, or what `_welcome` of the object prints, and exits with
+    code 1. Where the library is installed under
     both of its names no command is run.
     """
     parser = create_arg_parser(project_name, module, default_config)
@@ -217,14 +266,14 @@ def run_command(
             getattr(module, hook)(parser)
     args = parser.parse_args(argv)
     if not hasattr(args, "func"):
-        parser.print_help()
+        getattr(module, "_welcome", parser.print_help)()
         raise SystemExit(1)
     refuse_both()
     if getattr(args, "instead", None):  # what an option does in the place of the command
         args.instead(args.config)
         return
     kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
-    if args.cmd != "initconfig":
+    if args.needs_config:
         kwargs["config"] = config = _load(args, debug or debugging())
         _warn_of_doubts(args.config, config, module)
         initialize = getattr(module, "_initialize", None)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
+from hpc.autoscale.cli.argparser import CommandParser
+from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.autostop import AutostopCommands
 from hpc.autoscale.cli.base import Config
@@ -26,15 +28,18 @@ from hpc.autoscale.cli.drivers import (
     keep_files_beside,
     load_driver,
 )
+from hpc.autoscale.cli.overview import describe_commands, next_steps
 from hpc.autoscale.cli.parsing import (
     debugging,
-    default_config_path,
+    default_home,
     disablecommand,
     fail,
     run_command,
 )
+from hpc.autoscale.cli.places import NAME, Found, find_config
 from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
+from hpc.autoscale.cli.shell_scripts import CompletionCommands
 from hpc.autoscale.cli.unknown import unknown_vm_sizes
 from hpc.autoscale.cli.weighing import WeightCommands
 from hpc.autoscale.errors import ConfigurationException
@@ -59,17 +64,27 @@ _COLUMNS = [
 
 
 class _AzScaleCLI(
-    CommonCLI, AutostopCommands, CostCommands, RequestCommands, RequestIdCommands, WeightCommands
+    CommonCLI,
+    AutostopCommands,
+    CompletionCommands,
+    CostCommands,
+    RequestCommands,
+    RequestIdCommands,
+    WeightCommands,
 ):
     """What `azscale` has with and without a driver.
 
     `directory` is that of the configuration. Files go there while the directory in which they
-    belong does not exist, so that a first try needs no installation.
+    belong does not exist, so that a first try needs no installation. `_found` is where the
+    configuration is that is used by default.
     """
+
+    _command_name = "azscale"
 
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name)
         self._directory = directory
+        self._found: Found | None = None
 
     @property
     def autoscale_home(self) -> str:
@@ -89,6 +104,14 @@ class _AzScaleCLI(
 
     def _place_of_nodes(self) -> str:
         return "the scheduler"
+
+    def _describe_commands(self, parser: ArgumentParser, summaries: Mapping[str, str]) -> None:
+        describe_commands(parser, summaries, {name for name in summaries if _needs_driver(name)})
+        if self._found and isinstance(parser, CommandParser):
+            parser.missing_config = str(self._found)
+
+    def _welcome(self) -> None:
+        print(next_steps(self._found or Found(None, NAME)))
 
     def _top_level_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--version", action="version", version=version_line())
@@ -308,45 +331,60 @@ def main(argv: Iterable[str] | None = None, default_config: str | None = None) -
     holds the lock, 4 when there can be no lock.
     """
     args = list(sys.argv[1:] if argv is None else argv)
-    if args and os.path.isfile(args[0]):  # how some launchers pass their own name
+    # how some launchers pass their own name
+    if args and os.path.isfile(args[0]) and not hasattr(DriverCLI, args[0]):
         args = args[1:]
     if args and not args[0].startswith("-"):  # serve-autostop is serve_autostop
         args[0] = args[0].replace("-", "_")
     debug = "--debug" in args or debugging()
     args = [arg for arg in args if arg != "--debug"]
     try:
-        module = _command_line_for(args, default_config)
-        run_command(args, PROJECT_NAME, module, default_config, debug)
+        found = find_config(default_config or os.path.join(default_home(PROJECT_NAME), NAME))
+        completes = "_ARGCOMPLETE" in os.environ
+        if found.doubt and args and not completes and _config_path(args) is None:
+            warn("%s", found.doubt)
+        module = _command_line_for(args, found)
+        run_command(args, PROJECT_NAME, module, debug=debug)
     except BrokenPipeError:
         raise
     except Exception as problem:  # noqa: BLE001 - the edge of the program
         fail(problem, "run it again with --debug to see more", debug)
 
 
-def _command_line_for(args: list[str], default_config: str | None) -> CommonCLI:
+def _command_line_for(args: list[str], found: Found) -> _AzScaleCLI:
     """The command line with the driver of the configuration, or without one when it names none.
 
-    ConfigurationException when the command needs a driver and there is none.
+    Help, and completion without a configuration, are those with a driver. `found` is the
+    configuration of those who name none. ConfigurationException when the command needs a driver and
+    there is none.
     """
-    plain = ScaleLibCLI()
     command = args[0] if args else ""
-    needs_driver = getattr(getattr(plain, command, None), "disabled", False)
-    path = _config_path(args) or default_config_path(PROJECT_NAME, plain, default_config)
+    needs_driver = _needs_driver(command)
+    asks = not command or command.startswith("-") or not {"-h", "--help"}.isdisjoint(args)
+    path = _config_path(args) or found.path
     try:
         driver = load_config(path).get("driver") if path and command != "initconfig" else None
     except ConfigurationException:
-        if needs_driver:
+        if needs_driver and not asks:
             raise
         driver = None  # the command loads it again, or does not need it
-    directory = os.path.dirname(os.path.abspath(path)) if path else ""
-    if driver:
-        return DriverCLI(directory=directory)
-    if needs_driver:
+    if needs_driver and path and not driver and not asks:
         raise ConfigurationException(
             f"{command} needs to know the scheduler: expected the key driver, as in"
-            f' "driver": "package.module:Class", in {path or "autoscale.json"}'
+            f' "driver": "package.module:Class", in {path}'
         )
-    return ScaleLibCLI(directory=directory)
+    completes_with_one = not command and "_ARGCOMPLETE" in os.environ and path is not None
+    shows_all = (needs_driver or not command or command.startswith("-")) and not completes_with_one
+    directory = os.path.dirname(os.path.abspath(path)) if path else ""
+    made = DriverCLI if driver or shows_all else ScaleLibCLI
+    module: _AzScaleCLI = made(directory=directory)
+    module._found = found
+    return module
+
+
+def _needs_driver(command: str) -> bool:
+    """Whether there is such a command only where there is a driver."""
+    return bool(getattr(getattr(ScaleLibCLI, command, None), "disabled", False))
 
 
 def _config_path(args: list[str]) -> str | None:

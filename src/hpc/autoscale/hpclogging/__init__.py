@@ -27,6 +27,7 @@ from hpc.autoscale.hpclogging.records import (
     set_context,
 )
 from hpc.autoscale.hpclogging.tracing import apitrace, cut, reprolog
+from hpc.autoscale.trust import is_trusted
 
 if TYPE_CHECKING:
     from logging.handlers import RotatingFileHandler
@@ -243,7 +244,7 @@ def is_configured(config: Mapping[str, Any] | None = None) -> bool:
     if section and (not isinstance(section, Mapping) or any(map(section.get, _SETTINGS))):
         return True
     path = os.getenv("AUTOSCALE_LOG_CONFIG", "")
-    return os.path.exists(path) if path else _is_trusted(_DEFAULT_FILE)
+    return os.path.exists(path) if path else is_trusted(_DEFAULT_FILE)
 
 
 def _configure(section: Mapping[str, Any]) -> None:
@@ -261,7 +262,7 @@ def _configure(section: Mapping[str, Any]) -> None:
             raise ConfigurationException(f"logging.config cannot be used: {_with_cause(e)}") from e
     elif os.path.exists(path := os.getenv("AUTOSCALE_LOG_CONFIG", "")):
         _configure_from_file(path, "AUTOSCALE_LOG_CONFIG")
-    elif not path and _is_trusted(path := _DEFAULT_FILE):
+    elif not path and is_trusted(path := _DEFAULT_FILE):
         _configure_from_file(path, "the default logging configuration")
     else:
         basicConfig(stream=sys.stderr, level=DEBUG, format="%(asctime)s %(levelname)s: %(message)s")
@@ -286,18 +287,6 @@ def _configure_from_file(path: str, origin: str) -> None:
 def _with_cause(e: Exception) -> str:
     cause = f" ({e.__cause__})" if e.__cause__ else ""
     return " ".join(f"{type(e).__name__}: {e}{cause}".split())
-
-
-def _is_trusted(path: str) -> bool:
-    """Whether a file that nobody asked for by name may be read: a logging configuration can run
-    code."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return False
-    if sys.platform == "win32":
-        return True
-    return status.st_uid in (0, os.getuid()) and not status.st_mode & 0o002
 
 
 def set_default_log_user(user: str | None, group: str | None = None) -> None:

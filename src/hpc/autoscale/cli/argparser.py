@@ -1,0 +1,84 @@
+"""The parser of command lines: what is wrong with one is said in one line, with a guess.
+
+argparse prints its usage before each error, which for a parser with many commands fills the screen.
+Called by `parsing.create_arg_parser`.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.plaintext import on_one_line
+
+
+class CommandParser(ArgumentParser):
+    """A parser with a sub-command for each name in `commands`, or of one of these commands.
+
+    `missing_config` is what to say when a command needs a configuration and has none.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._names: list[str] = []
+        super().__init__(*args, **kwargs)
+        self.commands: dict[str, CommandParser] = {}
+        self.missing_config = "the following arguments are required: --config/-c"
+
+    def add_argument(self, *args: Any, **kwargs: Any) -> Action:
+        """Add an option or an argument, and remember its names for guesses."""
+        action = super().add_argument(*args, **kwargs)
+        self._names += action.option_strings
+        return action
+
+    def error(self, message: str) -> NoReturn:
+        """Say in one line what is wrong, and exit with code 2."""
+        self.exit(2, on_one_line(f"{self.prog}: error: {message}") + "\n")
+
+    # argparse declares this twice over, for namespaces of other types
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
+        """The options of a command line; ends the process with one line when it is wrong."""
+        found, extra = self.parse_known_args(args, namespace)
+        of_command = self.commands.get(getattr(found, "cmd", ""), self)
+        if extra:
+            of_command._refuse(extra[0])
+        if getattr(found, "needs_config", False) and found.config is None:
+            of_command.error(self.missing_config)
+        return found
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Namespace, list[str]]:
+        """The options that are known, and the rest; an unknown command ends the process."""
+        given = list(sys.argv[1:] if args is None else args)
+        if self.commands:
+            self._check_command(given)
+        known: tuple[Namespace, list[str]] = super().parse_known_args(given, namespace)
+        return known
+
+    def _check_command(self, given: Sequence[str]) -> None:
+        """Refuse a command line whose command is unknown, or has a stranger before it."""
+        for word in given:
+            if not word.startswith("-"):
+                if word not in self.commands:
+                    guess = did_you_mean(word, self.commands)
+                    self.error(
+                        f"there is no command {word!r}{guess} ({self.prog} --help lists them)"
+                    )
+                return
+            if not any(option.startswith(word) for option in self._names):
+                some = next(iter(self.commands.values()))
+                is_of_commands = word.partition("=")[0] in some._names
+                if is_of_commands:
+                    self.error(f"option {word!r} goes behind the command")
+                self._refuse(word)
+
+    def _refuse(self, word: str) -> NoReturn:
+        if not word.startswith("-"):
+            self.error(f"there is no place for {word!r} ({self.prog} --help says what there is)")
+        name = word.partition("=")[0]
+        self.error(f"there is no option {name!r}{did_you_mean(name, self._names)}")

@@ -1,0 +1,220 @@
+"""What somebody meets who has just installed `azscale`: help, mistakes, and where the configuration
+is found."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from hpc.autoscale import cli
+from hpc.autoscale.cli.overview import GROUPS
+from hpc.autoscale.cli.parsing import commands_of
+from hpc.autoscale.cli.scalelib import DriverCLI
+
+EVERY = [name for name, _ in commands_of(DriverCLI())]
+
+
+class Terminal:
+    """An empty directory in which command lines are typed."""
+
+    def __init__(self, home, capsys):
+        self.home = home
+        self.capsys = capsys
+        self.err = ""
+
+    def __call__(self, *args, code=0):
+        """Run a command line; what it prints on stdout."""
+        ended = 0
+        try:
+            cli.main(list(args), str(self.home / "installed" / "autoscale.json"))
+        except SystemExit as end:
+            ended = end.code
+        said = self.capsys.readouterr()
+        self.err = said.err
+        assert ended == code, said
+        return said.out
+
+    def config(self, name, **config):
+        """Write a configuration, which its directory tells apart."""
+        path = self.home / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"cluster_name": path.parent.name, **config}))
+        path.chmod(0o600)
+        return path
+
+    def cluster(self, *args):
+        """The cluster of the configuration that is used."""
+        return json.loads(self("config", *args))["cluster_name"]
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys):
+    """Command lines that are typed in an empty directory."""
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.chdir(tmp_path)
+    for name in ("AUTOSCALE_CONFIG", "AUTOSCALE_HOME", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    return Terminal(tmp_path, capsys)
+
+
+def listed(text):
+    """The commands that a help lists."""
+    return re.findall(r"^  ([a-z_]+) ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("config", [None, {}, {"driver": "no.such:Driver"}, {"driver": 5}])
+def test_help_lists_every_command(typed, config):
+    """Whatever the configuration says, or without one, in 80 columns."""
+    if config is not None:
+        typed.config("autoscale.json", **config)
+    out = typed("--help")
+    assert sorted(listed(out)) == EVERY
+    assert max(map(len, out.splitlines())) <= 80
+    assert typed.err == ""
+
+
+def test_the_main_commands_come_first(typed):
+    """In groups that name commands, each once."""
+    named = [name for names in GROUPS.values() for name in names]
+    assert len(set(named)) == len(named)
+    assert set(named) <= set(EVERY)
+    assert listed(typed("--help"))[: len(GROUPS["Main commands"])] == list(GROUPS["Main commands"])
+
+
+@pytest.mark.parametrize("command", EVERY)
+def test_help_of_a_command_needs_no_configuration(typed, command):
+    """Nor a driver."""
+    assert f"azscale {command}" in typed(command, "--help")
+
+
+def test_a_bare_command_says_what_to_do_next(typed):
+    """To make a configuration, or what can be done with the one that there is."""
+    assert "azscale initconfig" in typed(code=1)
+    typed.config("autoscale.json")
+    out = typed(code=1)
+    assert "The configuration is ./autoscale.json." in out
+    for command in re.findall(r"azscale ([a-z]\w+)", out):
+        assert command in EVERY
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("demnd", "there is no command 'demnd'; did you mean 'demand'?"),
+        ("zzz", "there is no command 'zzz' (azscale --help lists them)"),
+        ("--versoin", "there is no option '--versoin'; did you mean '--version'?"),
+        ("-c x.json demand", "option '-c' goes behind the command"),
+        ("demand --output-colums name", "'--output-colums'; did you mean '--output-columns'?"),
+        ("demand --lonng=1", "there is no option '--lonng'; did you mean '--long'?"),
+        ("demand x", "there is no place for 'x'"),
+        ("demand -F jsn", "did you mean 'json'?"),
+        ("analyze -c x.json", "required: --job-id/-j"),
+        ("completion tcsh", "invalid choice: 'tcsh'"),
+    ],
+)
+def test_mistakes_are_one_line_with_a_guess(typed, line, said):
+    """And exit code 2."""
+    assert typed(*line.split(), code=2) == ""
+    (error,) = typed.err.splitlines()
+    assert error.startswith("azscale")
+    assert said in error
+
+
+def test_no_configuration(typed):
+    """Says where it was looked for, and how to get one; also for a command of drivers."""
+    for command in ("demand", "jobs"):
+        typed(command, code=2)
+        (error,) = typed.err.splitlines()
+        assert "./autoscale.json" in error
+        assert str(typed.home / "installed") in error
+        assert "azscale initconfig" in error
+
+
+def test_where_the_configuration_is_found(typed, monkeypatch):
+    """By -c, AUTOSCALE_CONFIG, in the working directory, in AUTOSCALE_HOME, where it was
+    installed; when two are about, the line on stderr says which."""
+    typed.config("installed/autoscale.json")
+    assert typed.cluster() == "installed"
+    typed.config("home/autoscale.json")
+    monkeypatch.setenv("AUTOSCALE_HOME", str(typed.home / "home"))
+    assert typed.cluster() == "home"
+    assert typed.err == ""
+    here = typed.config("autoscale.json")
+    assert typed.cluster() == here.parent.name
+    assert "./autoscale.json is used, and not " in typed.err
+    named = typed.config("named/some.json")
+    monkeypatch.setenv("AUTOSCALE_CONFIG", str(named))
+    assert typed.cluster() == "named"
+    assert typed.err == ""
+    assert typed.cluster("-c", str(typed.home / "home" / "autoscale.json")) == "home"
+    assert typed.err == ""
+
+
+def test_a_named_configuration_that_is_not_there(typed, monkeypatch):
+    """Is not replaced by another one, which may be about another cluster."""
+    typed.config("autoscale.json")
+    monkeypatch.setenv("AUTOSCALE_CONFIG", "/no/such.json")
+    typed("config", code=2)
+    assert "/no/such.json, which AUTOSCALE_CONFIG names and which is not there" in typed.err
+
+
+def test_a_configuration_that_a_stranger_may_have_put_there(typed):
+    """Is not used by itself, since it can name code to run; who names it may use it."""
+    typed.config("autoscale.json").chmod(0o602)
+    typed("config", code=2)
+    assert "./autoscale.json is not used" in typed.err
+    assert typed.cluster("-c", "./autoscale.json") == typed.home.name
+
+
+def test_a_file_that_is_called_like_a_command(typed):
+    """Does not stand in the way of the command."""
+    typed.config("autoscale.json")
+    (typed.home / "config").write_text("")
+    assert typed.cluster() == typed.home.name
+
+
+@pytest.mark.parametrize(
+    ("shell", "registers"),
+    [
+        ("bash", "complete -o nospace"),
+        ("zsh", "compdef _python_argcomplete azscale"),
+        ("fish", "complete --command azscale"),
+    ],
+)
+def test_completion_of_each_shell(typed, shell, registers):
+    """A script that asks azscale; bash accepts it, and zsh and fish where they are installed."""
+    script = typed("completion", shell)
+    assert registers in script
+    try:
+        checked = subprocess.run([shell, "-n"], input=script, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip(f"no {shell} here")
+    assert checked.returncode == 0
+
+
+def completed(line, shell, home):
+    """What is offered for a line as far as it is typed."""
+    answer = home / "answer"
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_IFS": "\n",
+        "_ARGCOMPLETE_SHELL": shell,
+        "_ARGCOMPLETE_SUPPRESS_SPACE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(answer),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    command = [sys.executable, "-m", "hpc.autoscale.cli"]
+    subprocess.run(command, env=environment, cwd=home, check=False, timeout=60)
+    # fish and zsh are told what each word means, behind a tab and a colon
+    return [re.split("[\t:]", word)[0] for word in answer.read_text().split("\n")]
+
+
+def test_completion_knows_every_command(tmp_path):
+    """Without a configuration, and the options of those that need a driver."""
+    for shell in ("zsh", "fish"):
+        assert set(EVERY) <= set(completed("azscale ", shell, tmp_path))
+    assert "--include-permanent" in completed("azscale join_nodes --inc", "bash", tmp_path)[0]
