@@ -24,7 +24,9 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
+from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.redaction import redact
+from hpc.autoscale.tables import Dollars
 
 _COLUMN = re.compile(
     r"(?:(?P<header>[^@]+)@)?(?P<mark>[*/]?)(?P<name>[^\[\]:@]+)"
@@ -37,6 +39,8 @@ _MISSING = object()
 _ATTRIBUTES = ("delayed_node_id", "managed", "marked_for_deletion", "metadata", "target_state")
 # Two names for one thing; the heading is always the first.
 JOB_IDS = ("job_ids", "assigned_job_ids")
+# What a node costs per hour, unless it has a resource of that name.
+PRICE = "price"
 # What people configure clusters with, passwords included; printed demand goes to logs.
 _CONFIGURATIONS = frozenset({"software_configuration", "node_attribute_overrides"})
 
@@ -144,7 +148,15 @@ def _look_up(column: Column, node: Node, buckets: Mapping[Any, Sequence[NodeBuck
     if is_amount and (value := _attribute(node, name)) is not _MISSING:
         return value
     value = _attribute(_bucket_of(node, buckets), name)
+    if value is _MISSING and name == PRICE:
+        return price_of(node)
     return None if value is _MISSING else value
+
+
+def price_of(node: Node) -> Dollars | None:
+    """US dollars for one hour of the node by the catalogue; None when unknown."""
+    price = price_per_hour(node.location, node.vm_size, node.spot)
+    return None if price is None else Dollars(price)
 
 
 def _attribute(thing: object, name: str) -> Any:

@@ -15,7 +15,14 @@ from typing import Any, Literal, TextIO
 
 from hpc.autoscale.plaintext import on_one_line
 
+# how narrow a column may become
+_LEAST = 8
+
 OutputFormat = Literal["json", "table", "table_headerless"]
+
+
+class Dollars(float):
+    """US dollars, of which a table shows four decimals; in JSON it is a number."""
 
 
 def print_rows(
@@ -36,18 +43,30 @@ def write_rows(
     rows: Iterable[Sequence[Any]],
     stream: TextIO,
     output_format: OutputFormat,
+    width: int | None = None,
 ) -> None:
-    """Write the headers as they are, and the rows."""
+    """Write the headers as they are, and the rows.
+
+    With `width`, the widest columns of a table are cut until it has no more characters in a line;
+    the first column, by which people find a row, stays whole.
+    """
     if output_format == "json":
         objects = [dict(zip(headers, row, strict=False)) for row in rows]
         json.dump(_plain(objects), stream, indent=2)
         stream.write("\n")
     else:
+        rows = [list(row) for row in rows]
         cells = [[_cell(value) for value in row] for row in rows]
         widths = calculate_column_widths(headers, cells)
+        if width is not None and output_format == "table":
+            widths = _narrowed(widths, headers, width)
+            cells = [
+                list(map(_within, widths, line, row)) for line, row in zip(cells, rows, strict=True)
+            ]
         lines = cells if output_format == "table_headerless" else [list(headers), *cells]
         for line in lines:
-            stream.write(" ".join(map(str.ljust, line, widths)) + "\n")
+            text = " ".join(map(str.ljust, line, widths))
+            stream.write((text if width is None else text.rstrip()) + "\n")
     stream.flush()
 
 
@@ -62,6 +81,31 @@ def calculate_column_widths(columns: Sequence[str], rows: Iterable[Sequence[Any]
     return widths
 
 
+def _narrowed(widths: Sequence[int], headers: Sequence[str], width: int) -> list[int]:
+    """The widths of columns that fit into a line, as far as headers and the first column allow."""
+    fitting = list(widths)
+    least = [max(len(header), _LEAST) for header in headers]
+    while sum(fitting) + len(fitting) - 1 > width:
+        room = [(now, i) for i, now in enumerate(fitting) if i and now > least[i]]
+        if not room:
+            break
+        fitting[max(room)[1]] -= 1
+    return fitting
+
+
+def _within(width: int, cell: str, value: Any) -> str:
+    """The text of a value, cut to a width; of a list as many items as fit, and the number of the
+    others."""
+    if len(cell) <= width:
+        return cell
+    items = cell.split(",") if isinstance(value, list | tuple | AbstractSet) else []
+    for kept in range(len(items) - 1, 0, -1):
+        short = f"{','.join(items[:kept])},+{len(items) - kept}"
+        if len(short) <= width:
+            return short
+    return cell[: width - 1] + "…"
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return ""
@@ -69,6 +113,8 @@ def _cell(value: Any) -> str:
         return on_one_line(value)
     if isinstance(value, int):  # early, since most others are these
         return str(value)
+    if isinstance(value, Dollars):
+        return f"{value:.4f}"
     if isinstance(value, float):
         return f"{value:.1f}"
     if isinstance(value, date):

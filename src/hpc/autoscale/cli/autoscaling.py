@@ -105,9 +105,10 @@ class AutoscalingCommands(CommandLine):
     ) -> DemandResult:
         """Print the demand of a pass; PassIncomplete when something went wrong in it."""
         demand = summary.demand or DemandResult([], [], [], [])
-        columns = self._columns(config, output_columns, _table_of(config, summary))
-        self._warn_of_columns(demand)
-        print_demand(columns, demand, sys.stdout, output_format or "table", log=True, long=long)
+        columns = self._columns(config, output_columns, _table_of(config, summary), output_format)
+        self._check_columns(demand, may_refuse=summary.dry_run)
+        form = output_format or "table"
+        print_demand(columns, demand, sys.stdout, form, log=True, long=long, width=self._width)
         if not summary.dry_run:
             self._refresh_in_passing(config)
         if not summary.ok:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -32,7 +34,8 @@ from hpc.autoscale.cli.completion import (
     write_cache,
 )
 from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
-from hpc.autoscale.cli.unknown import unknown_columns
+from hpc.autoscale.cli.unknown import WIDE, unknown_columns, unknown_in_constraints
+from hpc.autoscale.columns import parse_column
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
@@ -40,6 +43,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -48,6 +52,25 @@ from hpc.autoscale.results import DefaultContextHandler
 from hpc.autoscale.util import SingletonLock, load_config
 
 Config = dict[str, Any]
+# What `-o wide` shows beside the columns of the command.
+WIDE_COLUMNS = (
+    "name",
+    "hostname",
+    "state",
+    "nodearray",
+    "vm_size",
+    "placement_group",
+    "location",
+    "spot",
+    "price",
+    "instance_id",
+    "ccnodeid",
+    "required",
+    "job_ids",
+    "ctr@create_time_remaining",
+    "itr@idle_time_remaining",
+)
+WIDE_BUCKET_COLUMNS = ("vm_family", "location", "spot", "price")
 
 
 class CommandLine(ABC):
@@ -58,6 +81,7 @@ class CommandLine(ABC):
         self._completion = CompletionCache()
         self._work = NodeWork()
         self._asked_columns: Sequence[str] = ()
+        self._width: int | None = None
         self.__node_mgr: NodeManager | None = None
         self.__lock: SingletonLock | None = None
         self.__warned: set[str] = set()
@@ -273,20 +297,71 @@ class CommandLine(ABC):
         """The columns that a command prints when the user does not say which."""
         return call_with_up_to(self._get_default_output_columns, config, command)
 
-    def _columns(self, config: Config, columns: Sequence[str] | None, cmd: str) -> list[str]:
+    def _columns(
+        self,
+        config: Config,
+        columns: Sequence[str] | None,
+        cmd: str,
+        output_format: OutputFormat | None = "json",
+    ) -> list[str]:
         """The columns that the user asked for, or else the command's.
 
-        `all` gives an empty list, by which the printer prints every column.
+        `all` gives an empty list, by which the printer prints every column; `wide` stands for the
+        command's columns and the usual ones. Tables of columns that nobody asked for may have
+        others than JSON, and are cut to the width of the terminal.
         """
         self._asked_columns = list(columns or ())
-        if columns and "all" in columns:
-            return []
-        return list(columns or self._columns_by_default_of(config, cmd))
+        self._width = None
+        if columns:
+            return [] if "all" in columns else self._widened(config, columns, cmd)
+        short = self._table_columns(config, cmd) if (output_format or "table") == "table" else []
+        if short:
+            self._width = shutil.get_terminal_size((80, 24)).columns
+        return short or list(self._columns_by_default_of(config, cmd))
 
-    def _warn_of_columns(self, result: DemandResult) -> None:
-        """Warn of columns that the user asked for and that no node has."""
+    def _table_columns(self, config: Config, cmd: str | None) -> list[str]:
+        """The columns of tables that fit on a screen; empty where they are those by default."""
+        return []
+
+    def _widened(self, config: Config, columns: Sequence[str], cmd: str) -> list[str]:
+        """The columns, with all usual ones in the place of `wide`."""
+        if WIDE not in columns:
+            return list(columns)
+        more = WIDE_BUCKET_COLUMNS if cmd == "buckets" else WIDE_COLUMNS
+        usual = dict.fromkeys([*self._columns_by_default_of(config, cmd), *more])
+        shown = {parse_column(text).name for text in columns if text != WIDE}
+        fresh: dict[str, str] = {}
+        for text in usual:
+            if (name := parse_column(text).name) not in shown:
+                fresh.setdefault(name, text)
+        at = list(columns).index(WIDE)
+        rest = [text for text in columns[at + 1 :] if text != WIDE]
+        return [*columns[:at], *fresh.values(), *rest]
+
+    def _check_columns(self, result: DemandResult, may_refuse: bool = True) -> None:
+        """Tell the user of columns that were asked for and that no node has; once for a wish.
+
+        Without `may_refuse` it is no error, for what was done before is to be printed.
+        """
         nodes = [*result.compute_nodes, *result.new_nodes]
-        self._warn_once(*unknown_columns(self._asked_columns, nodes, result.buckets))
+        asked, self._asked_columns = self._asked_columns, ()
+        tell = self._doubt_columns if may_refuse else partial(CommandLine._doubt_columns, self)
+        tell(asked, nodes, result.buckets)
+
+    def _doubt_columns(
+        self, asked: Sequence[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
+    ) -> None:
+        """Warn of unknown columns: scripts of integrations may ask for what no node has yet."""
+        self._warn_once(*unknown_columns(asked, nodes, buckets))
+
+    def _doubt_constraints(
+        self,
+        given: Sequence[dict[str, Any]],
+        nodes: Sequence[Node],
+        buckets: Sequence[NodeBucket],
+    ) -> None:
+        """Warn of names in constraints that nothing has."""
+        self._warn_once(*unknown_in_constraints(given, nodes, buckets))
 
     def _print_nodes(
         self,
@@ -299,8 +374,9 @@ class CommandLine(ABC):
         """Print nodes on stdout, a row each."""
         buckets = node_mgr.get_buckets() if node_mgr else []
         result = DemandResult([], list(nodes), [], [], buckets)
-        self._warn_of_columns(result)
-        print_demand(list(columns), result, sys.stdout, output_format or "table", long=long)
+        self._check_columns(result)
+        form = output_format or "table"
+        print_demand(list(columns), result, sys.stdout, form, long=long, width=self._width)
 
     # -- options that several commands share
 
@@ -312,7 +388,7 @@ class CommandLine(ABC):
                 "--output-columns",
                 "-o",
                 type=str_list,
-                help="columns to print, separated by commas, or all",
+                help="columns to print, separated by commas; wide for the usual ones, or all",
             ),
         )
         parser.add_argument(

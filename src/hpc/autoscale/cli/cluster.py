@@ -14,7 +14,7 @@ from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints, unknown_vm_sizes
+from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_vm_sizes
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -68,14 +68,15 @@ class ClusterCommands(CommandLine):
         node_mgr = self._prepared_node_mgr(config)
         every = node_mgr.get_buckets()
         check_vm_sizes(given, "", every)
-        self._warn_once(*unknown_in_constraints(given, (), every))
+        self._doubt_constraints(given, (), every)
         buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
-        asked = output_columns or _columns_of(config, buckets)
         holds = node_mgr.holds
         held = {id(bucket): holds.of(bucket) if holds else None for bucket in buckets}
+        columns = self._columns(config, output_columns, "buckets", output_format)
+        if not output_columns and self._width is None:
+            columns = _columns_of(config, buckets)
         if not output_columns and any(held.values()):
-            asked = list(dict.fromkeys([*asked, "backoff"]))
-        columns = self._columns(config, asked, "buckets")
+            columns = list(dict.fromkeys([*columns, "backoff"]))
         rows = (_with_limits(bucket, held[id(bucket)]) for bucket in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)

@@ -86,7 +86,8 @@ class ConfigurationCommands(CommandLine):
                 raise AutoscaleError(
                     f"there is no command {command!r}{did_you_mean(command, known)}"
                 )
-        columns = self._columns_by_default_of(config, command)
+        columns = self._table_columns(config, command)
+        columns = columns or self._columns_by_default_of(config, command)
         print(f"--output-columns {','.join(columns)}")
         print(json.dumps({"output-columns": {command or "default": columns}}, indent=2))
 

@@ -11,8 +11,9 @@ from hpc.autoscale.cli.argtypes import json_type
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
-from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints
+from hpc.autoscale.cli.unknown import check_vm_sizes
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
@@ -90,7 +91,7 @@ class CreationCommands(CommandLine):
         given = self._constraints(constraint_expr)
         buckets = node_mgr.get_buckets()
         check_vm_sizes(given, "", buckets)
-        self._warn_once(*unknown_in_constraints(given, (), buckets))
+        self._doubt_constraints(given, (), buckets)
         wanted = _wish(nodearray, vm_size, placement_group, exclusive, exclusive_task)
         # one task per node makes as many nodes as there are slots
         by_slots = slots if slots and not exclusive_task else None
@@ -100,7 +101,8 @@ class CreationCommands(CommandLine):
             node.name_format = name_format
             node.keep_alive = keep_alive
             node.node_attribute_overrides.update(overrides)
-        columns = self._columns(config, output_columns, "create_nodes")
+        columns = self._columns(config, output_columns, "create_nodes", output_format)
+        self._check_columns(DemandResult([], planned, [], [], buckets))
         if dry_run:
             self._print_nodes(planned, columns, output_format, long, node_mgr)
             return

@@ -19,7 +19,7 @@ from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading, Readings, StaleReading
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
-from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_in_constraints
+from hpc.autoscale.cli.unknown import check_vm_sizes
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
@@ -77,9 +77,9 @@ class NodeCommands(CommandLine):
         check_vm_sizes(given, "", buckets)
         every = calculator.finish().compute_nodes
         Leaving(calculator.node_history, every, Faults())  # writes how far they are
-        self._warn_once(*unknown_in_constraints(given, every, buckets))
+        self._doubt_constraints(given, every, buckets)
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
-        columns = self._columns(config, output_columns, "nodes")
+        columns = self._columns(config, output_columns, "nodes", output_format)
         if not output_columns and any("drain" in node.metadata for node in nodes):
             columns = list(dict.fromkeys([*columns, "drain"]))
         self._print_nodes(nodes, columns, output_format, long, calculator.node_mgr)

@@ -40,12 +40,14 @@ from hpc.autoscale.cli.places import NAME, Found, find_config
 from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.shell_scripts import CompletionCommands
-from hpc.autoscale.cli.unknown import unknown_vm_sizes
+from hpc.autoscale.cli.unknown import unknown_columns, unknown_in_constraints, unknown_vm_sizes
 from hpc.autoscale.cli.weighing import WeightCommands
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.util import ShellDict, load_config
@@ -60,6 +62,17 @@ _COLUMNS = [
     "state",
     "ctr@create_time_remaining",
     "itr@idle_time_remaining",
+]
+# What a table shows where nobody asks for columns; JSON has the others, which scripts read.
+_NODE_TABLE = ["name", "state", "size@vm_size", "jobs@job_ids", "$/h@price"]
+_BUCKET_TABLE = [
+    "nodearray",
+    "size@vm_size",
+    "available@available_count",
+    "$/h@price",
+    "vcpus@vcpu_count",
+    "memory",
+    "group@placement_group",
 ]
 
 
@@ -125,6 +138,34 @@ class _AzScaleCLI(
     def _default_output_columns(self, config: Config, cmd: str | None = None) -> list[str]:
         return list(_COLUMNS)
 
+    def _table_columns(self, config: Config, cmd: str | None) -> list[str]:
+        configured = config.get("output-columns") or {}
+        if configured.get(cmd) or configured.get("default"):
+            return []
+        return list(_BUCKET_TABLE if cmd == "buckets" else _NODE_TABLE)
+
+    def _doubt_columns(
+        self, asked: Sequence[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
+    ) -> None:
+        """AutoscaleError for unknown columns; while there is no node, which may have more than any
+        bucket, only for those that are close to a known one."""
+        wrong = unknown_columns(asked, nodes, buckets, only_typos=not nodes)
+        if wrong:
+            raise AutoscaleError("; ".join(wrong))
+        super()._doubt_columns(asked, nodes, buckets)
+
+    def _doubt_constraints(
+        self,
+        given: Sequence[dict[str, Any]],
+        nodes: Sequence[Node],
+        buckets: Sequence[NodeBucket],
+    ) -> None:
+        """AutoscaleError for names that nothing has."""
+        wrong = unknown_in_constraints(given, nodes, buckets)
+        if wrong and (nodes or buckets):
+            raise AutoscaleError("; ".join(wrong))
+        self._warn_once(*wrong)
+
     def _initconfig_parser(self, parser: ArgumentParser) -> None:
         parser.add_argument("--driver", help="the scheduler's driver, as package.module:Class")
 
@@ -187,7 +228,7 @@ class _AzScaleCLI(
                 summary = self._autoscaler(config, dry_run, reporter).run_once()
             return self._conclude(config, summary, output_columns, output_format, long)
         seconds = interval or _configured_interval(config)
-        columns = self._columns(config, output_columns, "autoscale")
+        columns = self._columns(config, output_columns, "autoscale", output_format)
         loop_reporter = _LoopReporter(self, config, columns, output_format, long)
         with stop_on_signals() as stop:
             self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
@@ -295,9 +336,15 @@ class _LoopReporter(SummaryReporter):
     def pass_finished(self, summary: PassSummary) -> None:
         """Print the demand and the summary, and bring completion up to date."""
         if summary.demand:
-            self._cli._warn_of_columns(summary.demand)
+            self._cli._check_columns(summary.demand, may_refuse=False)
             print_demand(
-                self._columns, summary.demand, None, self._format, log=True, long=self._long
+                self._columns,
+                summary.demand,
+                None,
+                self._format,
+                log=True,
+                long=self._long,
+                width=self._cli._width,
             )
         super().pass_finished(summary)
         if not summary.dry_run:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hpc.autoscale.columns import JOB_IDS, all_column_names, parse_column
+from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node import vm_sizes
@@ -26,23 +26,34 @@ from hpc.autoscale.node.constraints import (
 )
 from hpc.autoscale.node.node import Node
 
+# what -o takes beside names of columns
+WIDE = "wide"
+KEYWORDS = ("all", WIDE)
+
 
 def unknown_columns(
-    columns: Iterable[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
+    columns: Iterable[str],
+    nodes: Sequence[Node],
+    buckets: Sequence[NodeBucket],
+    only_typos: bool = False,
 ) -> list[str]:
-    """A sentence on each column that no node has a value for, and no bucket's example node."""
-    names = {text: parse_column(text).name for text in columns if text != "all"}
+    """A sentence on each column that no node has a value for, and no bucket's example node.
+
+    With `only_typos`, only on those that are close to a known one.
+    """
+    names = {text: parse_column(text).name for text in columns if text not in KEYWORDS}
     if not names:
         return []
     every = [*nodes, *(bucket.example_node for bucket in buckets)]
-    known = {*all_column_names(every), *JOB_IDS, *_names_of_buckets()}
+    known = {*all_column_names(every), *JOB_IDS, PRICE, *_names_of_buckets()}
     for node in every:
         known.update(node.resources, node.metadata)
-    known = {name.lower() for name in known}
+    lower = sorted({name.lower() for name in known})
+    guesses = {text: did_you_mean(name, lower) for text, name in names.items() if name not in lower}
     return [
-        f"column {text!r}: no node has anything called {name!r}{did_you_mean(name, sorted(known))}"
-        for text, name in names.items()
-        if name not in known
+        f"column {text!r}: no node has anything called {names[text]!r}{guess}"
+        for text, guess in guesses.items()
+        if guess or not only_typos
     ]
 
 

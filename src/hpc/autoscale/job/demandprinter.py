@@ -29,8 +29,9 @@ class DemandPrinter:
     """Prints the nodes of a DemandResult, one row each.
 
     `column_names` empty or None: every property of a node and every resource. `name` is the first
-    column wherever it is asked for. `long` prints values whole where a column asks for a slice. A
-    column that cannot be understood raises ConfigurationException.
+    column wherever it is asked for. `long` prints values whole where a column asks for a slice.
+    `width`: how many characters a line of a table may have, unless `long`. A column that cannot be
+    understood raises ConfigurationException.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class DemandPrinter:
         stream: TextIO | None = None,
         output_format: OutputFormat | None = "table",
         long: bool = False,
+        width: int | None = None,
     ) -> None:
+        self.width = None if long else width
         self.column_names = list(column_names or [])
         self.stream = stream or sys.stdout
         self.output_format: OutputFormat = output_format or "table"
@@ -67,7 +70,7 @@ class DemandPrinter:
             for node in nodes
         ]
         names = [c.key if self.output_format == "json" else c.header for c in columns]
-        write_rows(names, rows, self.stream, self.output_format)
+        write_rows(names, rows, self.stream, self.output_format, self.width)
         if result.cost is not None and self.output_format == "table":
             self.stream.write(f"\nNew nodes: {result.cost}\n")
 
@@ -98,13 +101,14 @@ def print_demand(
     output_format: OutputFormat | None = "table",
     log: bool = False,
     long: bool = False,
+    width: int | None = None,
 ) -> None:
     """Print demand; with `log`, each line goes to the logger `demand` as well."""
     if not log:
-        DemandPrinter(columns, stream, output_format, long).print_demand(demand_result)
+        DemandPrinter(columns, stream, output_format, long, width).print_demand(demand_result)
         return
     both: Any = logging_stream(stream or sys.stdout)
-    DemandPrinter(columns, both, output_format, long).print_demand(demand_result)
+    DemandPrinter(columns, both, output_format, long, width).print_demand(demand_result)
     both.close()
 
 

@@ -1,0 +1,125 @@
+"""What tables of `azscale` show when nobody asks for columns, and columns that nothing has, over
+HTTP."""
+
+import json
+import sys
+
+import pytest
+
+from hpc.autoscale import cli
+from hpc.autoscale.cli.base import WIDE_COLUMNS
+from hpc.autoscale.simulator import serve
+
+SIZE = "Standard_F4s_v2"
+PUBLISHED = "name hostname instance_id ccnodeid required job_ids state ctr itr"
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+class Driver(GenericDriver):
+    def _read_jobs_and_nodes(self, config):
+        names = [f"a-job-with-a-long-name-{number}" for number in range(8)]
+        return [Job(name, {"ncpus": 1}) for name in names], []
+"""
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    """A cluster with one nodearray."""
+    clusters = {"demo": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}
+    with serve({"clusters": clusters}) as running:
+        yield running
+
+
+@pytest.fixture
+def azscale(simulator, tmp_path, monkeypatch, capsys):
+    """Run a command in a directory with a configuration; what it prints on stdout."""
+    (tmp_path / "tabledriver.py").write_text(DRIVER)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "tabledriver", raising=False)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    path = tmp_path / "autoscale.json"
+
+    def run(*argv, code=0, **config):
+        config = {**simulator.connection("demo"), "driver": "tabledriver:Driver", **config}
+        path.write_text(json.dumps(config))
+        path.chmod(0o600)
+        ended = 0
+        try:
+            cli.main([*argv, "-c", str(path)])
+        except SystemExit as end:
+            ended = end.code
+        said = capsys.readouterr()
+        run.err = said.err
+        assert ended == code, said
+        return said.out
+
+    return run
+
+
+def test_tables_fit_the_screen(azscale):
+    """The name whole, and of many jobs the first and the number of the others; -l cuts nothing."""
+    lines = azscale("demand").splitlines()
+    assert lines[0].split() == ["NAME", "STATE", "SIZE", "JOBS", "$/H"]
+    assert max(map(len, lines)) <= 80
+    name, state, size, jobs, price = lines[1].split()
+    assert (name, state, size) == ("htc-1", "Off", SIZE)
+    assert jobs == "a-job-with-a-long-name-0,+3"
+    assert float(price) > 0
+    assert "name-0,a-job-with-a-long-name-1," in azscale("demand", "-l")
+    for command in ("nodes", "buckets"):
+        assert max(map(len, azscale(command).splitlines())) <= 80
+
+
+def test_json_and_tables_without_headers_are_what_scripts_read(azscale):
+    """They have the published columns, and so has a table that is asked for them."""
+    first, _ = json.loads(azscale("demand", "-F", "json"))
+    assert list(first) == PUBLISHED.split()
+    assert len(first["job_ids"]) == 4
+    whole = ",".join(first["job_ids"])
+    assert whole in azscale("demand", "-F", "table_headerless")
+    assert whole in azscale("demand", "-o", "name,job_ids")
+    assert azscale("demand", **{"output-columns": {"default": ["name"]}}).split()[0] == "NAME"
+
+
+def test_wide(azscale):
+    """Stands for the usual columns, among others as well; a column comes once."""
+    wide = azscale("demand", "-o", "wide").splitlines()[0].split()
+    shown = {column.split("@")[0].upper() for column in WIDE_COLUMNS}
+    assert shown == set(wide)
+    assert len(set(wide)) == len(wide)
+    some = azscale("demand", "-o", "*ncpus,wide,state").splitlines()[0].split()
+    assert (some[:2], some[-1], some.count("STATE")) == (["NAME", "*NCPUS"], "STATE", 1)
+    assert {"NCPUS", "VM_FAMILY", "PRICE"} <= set(azscale("buckets", "-o", "wide").split())
+
+
+@pytest.mark.parametrize("command", ["demand", "nodes", "buckets", "create_nodes"])
+def test_unknown_columns_are_refused(azscale, simulator, command):
+    """With a guess, before anything is printed or created."""
+    assert azscale(command, "-o", "name,stat", code=1) == ""
+    assert "column 'stat': no node has anything called 'stat'; did you mean" in azscale.err
+    assert simulator.cluster("demo").nodes() == []
+
+
+@pytest.mark.parametrize("command", ["nodes", "buckets", "create_nodes"])
+@pytest.mark.parametrize(("given", "meant"), [("ncpsu=1", "ncpus"), ("nodearray=hct", "htc")])
+def test_unknown_names_in_constraints_are_refused(azscale, simulator, command, given, meant):
+    """With a guess, before anything is printed or created."""
+    assert azscale(command, "-C", given, code=1) == ""
+    assert f"did you mean {meant!r}?" in azscale.err
+    assert simulator.cluster("demo").nodes() == []
+
+
+def test_a_column_that_a_node_may_have_one_day(azscale):
+    """Is a doubt while there is no node, unless it looks like a typo."""
+    assert azscale("nodes", "-o", "name,rack").split() == ["NAME", "RACK"]
+    assert "column 'rack': no node has anything called 'rack'\n" in azscale.err
+
+
+def test_a_pass_is_not_lost_for_a_typo(site):
+    """It is made, and the column named on stderr."""
+    out = site("autoscale", "-o", "name,stat")
+    assert out.split()[:2] == ["NAME", "STAT"]
+    assert "column 'stat'" in site.errors
