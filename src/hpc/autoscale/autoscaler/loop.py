@@ -21,6 +21,7 @@ from hpc.autoscale.autoscaler.summary import PassError, PassSummary
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.driver import SchedulerDriver
 
 NewDriver = Callable[[], SchedulerDriver]
@@ -55,7 +56,8 @@ class Autoscaler:
     something is wrong with it. With `dry_run` a pass ends when demand is known: neither the cluster
     nor the scheduler is changed and no lock is taken. `new_calculator` replaces the way in which
     the demand calculator is made (it gets the pass's configuration and the driver);
-    `result_handler` hears every result and is told the context, as in `[Job 12]`. `clock` is for
+    `result_handler` hears every result and is told the context, as in `[Job 12]`. `demand_known`
+    is called in each pass when demand is known, and before anything is changed. `clock` is for
     pauses and durations; for how long nodes have been idle is the node history's business.
     """
 
@@ -69,6 +71,7 @@ class Autoscaler:
         reporter: Reporter | None = None,
         new_calculator: NewCalculator = learning.new_calculator,
         result_handler: results.DefaultContextHandler | None = None,
+        demand_known: Callable[[DemandResult], object] = lambda demand: None,
     ) -> None:
         check_config(config)
         self.config = config
@@ -83,6 +86,7 @@ class Autoscaler:
         self._reporter = reporter or LogReporter()
         self._new_calculator = new_calculator
         self._result_handler = result_handler
+        self._demand_known = demand_known
 
     def run_once(self) -> PassSummary:
         """One pass.
@@ -105,9 +109,11 @@ class Autoscaler:
         return summary
 
     def look(self) -> Pass:
-        """A pass that has calculated demand and changed nothing, for callers that act on it.
+        """A pass without a lock, of which nobody is told, for callers that act on it.
 
-        It is for those made with `dry_run`. Raises what `run_once` raises.
+        It is for those made with `dry_run`, where it has calculated demand and changed nothing, and
+        for those whose doors carry nothing out (`hpc.autoscale.rehearsal`). Raises what `run_once`
+        raises.
         """
         one = self._pass(*self._next_driver())
         self._listen(one.run)
@@ -174,6 +180,7 @@ class Autoscaler:
             self._set_context,
             self.dry_run,
             self._interval or _configured_interval(config),
+            self._demand_known,
         )
 
     def _prepared(self, driver: SchedulerDriver) -> Prepared:

@@ -58,7 +58,8 @@ class Pass:
     summary is made of.
 
     `another_driver` makes one that has read nothing yet, or gives the same one where there is no
-    other. `interval`: seconds from pass to pass, where that is known.
+    other. `interval`: seconds from pass to pass, where that is known. `demand_known` is called
+    when demand is known, and before anything is changed.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Pass:
         set_context: SetContext,
         dry_run: bool,
         interval: float | None = None,
+        demand_known: Callable[[DemandResult], object] = lambda demand: None,
     ) -> None:
         self.config = config
+        self._demand_known = demand_known
         self._rhythm = Rhythm(interval, ASSUMED_INTERVAL)
         self.driver = driver
         self.dry_run = dry_run
@@ -107,6 +110,7 @@ class Pass:
         """Look, then change. Raises whatever keeps it from looking."""
         marked = self._read()
         calculator, demand = self._calculate(marked)
+        self._demand_known(demand)
         if self.dry_run:
             self.outcome["requested"] = node_names(demand.new_nodes)
             return
@@ -114,6 +118,16 @@ class Pass:
         self._grow(calculator, demand)
         if self._remember(calculator):
             self._shrink(calculator, [*self._marked, *failed])
+
+    @property
+    def calculator(self) -> DemandCalculator | None:
+        """What demand was calculated with; None before that."""
+        return self._calculator
+
+    @property
+    def reported(self) -> Collection[object]:
+        """Keys of the nodes whose hosts were among what was read at first."""
+        return self._witnessed.reported
 
     def summary(self, started_at: float, ended_at: float) -> PassSummary:
         """What was done. A clock that went back makes the pass take no time, rather than a negative

@@ -18,7 +18,13 @@ from hpc.autoscale.errors import one_line
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.onpremises.hosts import OnPremisesHost, hosts_of
 from hpc.autoscale.onpremises.listing import is_on_premises
-from hpc.autoscale.onpremises.workers import STATES_FILE, HostState, HostStatesError, Workers
+from hpc.autoscale.onpremises.workers import (
+    RUN_EACH,
+    STATES_FILE,
+    HostState,
+    HostStatesError,
+    Workers,
+)
 
 Command = Callable[[Iterable[OnPremisesHost]], dict[str, Ran]]
 
@@ -30,7 +36,7 @@ class HostsOfPass:
         path = config.get(STATES_FILE)
         listed = hosts_of(config) if path else ()
         self._hosts = {host.name: host for host in listed if host.is_commanded}
-        self._workers = Workers(str(path))
+        self._workers = Workers(str(path), run=config.get(RUN_EACH))
         self._faults = faults
 
     def start(

@@ -19,6 +19,11 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 
 __all__ = ["ClusterBindingInterface", "new_cluster_bindings"]
 
+MADE_BY = "_binding_made_by"
+"""The entry of a configuration with a function that makes its binding, from the configuration
+without this entry: one that stands around the binding which that asks for, or answers in its place.
+"""
+
 
 def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     """The binding that a configuration asks for; connects to nothing yet.
@@ -27,9 +32,14 @@ def new_cluster_bindings(config: Mapping[str, Any]) -> ClusterBindingInterface:
     "reproduce", ...}`; another name is an AssertionError). Otherwise the server is the one of
     `url`, `username` and `password`, the cluster `cluster_name`, and `read_only` makes it a dry
     run. The client is ours, unless `cyclecloud_client` chooses that of the package `cyclecloud`
-    (see `installed`). With `clusters` all of these are for each of them (see `several`). Raises
-    ConfigurationException when a setting is missing or unusable.
+    (see `installed`). With `clusters` all of these are for each of them (see `several`). `MADE_BY`
+    goes before all of that. Raises ConfigurationException when a setting is missing or unusable.
     """
+    if config.get(MADE_BY):
+        made: ClusterBindingInterface = config[MADE_BY](
+            {key: value for key, value in config.items() if key != MADE_BY}
+        )
+        return made
     if config.get("clusters"):
         from hpc.autoscale.ccbindings.connecting import connect_several
 

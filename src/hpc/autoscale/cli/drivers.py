@@ -66,6 +66,11 @@ class GenericDriver(SchedulerDriver):
         """All nodes given."""
         return nodes
 
+    def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
+        """All nodes given, but for methods of which a driver has its own."""
+        is_ours = getattr(type(self), hook) is getattr(GenericDriver, hook)
+        return nodes if is_ours else super().foresee(hook, nodes)
+
 
 def reporting_no_hosts(config: Config) -> Config:
     """The configuration for a driver that reports no hosts, unless it says itself that it does."""
@@ -103,6 +108,11 @@ class RequestSetDriver(GenericDriver):
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
         """Those in nodearrays of request sets."""
         return self._ours(nodes)
+
+    def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
+        """What the method itself returns: none of them changes anything."""
+        found: list[Node] = getattr(self, hook)(nodes)
+        return found
 
     def _ours(self, nodes: list[Node]) -> list[Node]:
         if not nodes or self._store is None:

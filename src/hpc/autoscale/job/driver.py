@@ -144,6 +144,18 @@ class SchedulerDriver(ABC):
         """
         return nodes
 
+    def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
+        """Those of the nodes that the method named `hook`, one of those that take and return nodes,
+        would return if it were called with them now.
+
+        Asked by plans (`hpc.autoscale.rehearsal`), which call none of these methods: nothing may be
+        changed here. This class: `add_nodes_to_cluster` returns those that are ready, every other
+        method all of them.
+        """
+        if hook == "add_nodes_to_cluster":
+            return [node for node in nodes if node.state in ("Ready", "Started")]
+        return nodes
+
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         """Nodes that are wanted beside those for jobs, as nodearray definitions in the form of
         `hpc.autoscale.jetpack.update`. Called after the jobs were read, also in dry runs."""

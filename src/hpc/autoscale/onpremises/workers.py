@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -26,7 +26,14 @@ FILE = "on-premises.db"
 STATES_FILE = "_on_premises_states"
 """The entry of a configuration with the path of the file of states."""
 
+RUN_EACH = "_runs_workers"
+"""The entry of a configuration with what runs the commands of hosts, in place of this machine."""
+
 State = Literal["down", "starting", "up", "stopping"]
+
+RunEach = Callable[[State, Mapping[str, Sequence[str]], Mapping[str, float]], dict[str, Ran]]
+"""Runs commands by the name of their host, each for its own seconds at most; what came of each. It
+is told what the commands do."""
 
 
 class HostStatesError(AutoscaleError):
@@ -125,12 +132,24 @@ def known_states(config: Mapping[str, Any]) -> dict[str, HostState]:
     return HostStates(str(path)).read() if path else {}
 
 
+def _run_here(
+    doing: State, commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
+) -> dict[str, Ran]:
+    return run_each(commands, timeouts)
+
+
 class Workers:
     """Starts and stops workers, for a pass that holds the lock."""
 
-    def __init__(self, path: str, draw: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        path: str,
+        draw: Callable[[], float] = random.random,
+        run: RunEach | None = None,
+    ) -> None:
         self._file = HostStates(path)
         self._draw = draw
+        self._run = run or _run_here
 
     def to_start(
         self,
@@ -175,7 +194,8 @@ class Workers:
         before = {name: known.get(name, _NEVER) for name in wanted}
         begun = {n: replace(s, state=meanwhile, since=now) for n, s in before.items()}
         self._file.write(begun)
-        ran = run_each(
+        ran = self._run(
+            meanwhile,
             {name: host.start if then == "up" else host.stop for name, host in wanted.items()},
             {name: host.command_timeout for name, host in wanted.items()},
         )

@@ -7,27 +7,21 @@ moment before a hook is called. Used by `stage` alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
 
-from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.job import Job
-from hpc.autoscale.job.nodequeue import NodeQueue
-from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory import NodeHistory
-from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.rehearsal.passing_on import PassingDriver
 from hpc.autoscale.testing.promise import BrokenPromise, hosts_of, settle, short
 from hpc.autoscale.testing.world import Host, SchedulerWorld
-from hpc.autoscale.util import SingletonLock
 
 T = TypeVar("T")
 
 READY = ("Ready", "Started")
 
 
-class WatchedDriver(SchedulerDriver):
+class WatchedDriver(PassingDriver):
     """The driver under test, and what was seen of it.
 
     `broken`   what it did that it must never do, as sentences `raised`   what its hooks raised
@@ -41,73 +35,13 @@ class WatchedDriver(SchedulerDriver):
     def __init__(
         self, driver: SchedulerDriver, world: SchedulerWorld, kept_out: Collection[str] = ()
     ) -> None:
-        super().__init__(driver.name)
-        self.driver = driver
+        super().__init__(driver)
         self.broken: list[str] = []
         self.raised: list[Exception] = []
         self.before: dict[str, Callable[[], object]] = {}
         self.repeats = False
         self._kept_out = kept_out
         self._world = world
-
-    def __str__(self) -> str:
-        return str(self.driver)
-
-    # -- passed on as it is
-
-    @property
-    def autoscale_home(self) -> str:
-        """The driver's."""
-        return self.driver.autoscale_home
-
-    def initialize(self) -> None:
-        """The driver's."""
-        self.driver.initialize()
-
-    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The driver's."""
-        return self.driver.preprocess_config(config)
-
-    def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
-        """The driver's."""
-        self.driver.preprocess_node_mgr(config, node_mgr)
-
-    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
-        """The driver's."""
-        self.driver.validate_nodes(scheduler_nodes, cc_nodes)
-
-    def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
-        """The driver's."""
-        return self.driver.wanted_arrays(config)
-
-    def reading_stamp(self) -> object | None:
-        """The driver's."""
-        return self.driver.reading_stamp()
-
-    def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
-        """The driver's."""
-        return self.driver.new_node_queue(config)
-
-    def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
-        """The driver's."""
-        return self.driver.new_singleton_lock(config)
-
-    def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
-        """The driver's."""
-        return self.driver.new_node_history(config)
-
-    def close_histories(self) -> None:
-        """The driver's."""
-        self.driver.close_histories()
-
-    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        return self.driver._read_jobs_and_nodes(config)
-
-    def read_jobs_and_nodes(
-        self, config: dict[str, Any], force: bool = False
-    ) -> tuple[list[Job], list[SchedulerNode]]:
-        """The driver's."""
-        return call_with_up_to(self.driver.read_jobs_and_nodes, config, force)
 
     # -- watched
 

@@ -1,0 +1,16 @@
+"""A rehearsal: the loop's own pass, with its commands recorded and not carried out.
+
+    found = rehearse(load_config("autoscale.json"), driver)
+    for change in found.changes:
+        print(change.action, change.node or change.count, change.bucket, change.reason)
+
+`rehearsing` holds it together. `passing_on` has a binding and a driver that pass everything on to
+others, `recording` those that note commands, `state` copies the files, `changes` says what a row of
+a plan is, and `reasons` why nodes go. It changes nothing anywhere; what asks the server and the
+scheduler is what a pass asks them.
+"""
+
+from hpc.autoscale.rehearsal.changes import Cost, PlannedChange
+from hpc.autoscale.rehearsal.rehearsing import NewBinding, Rehearsal, rehearse
+
+__all__ = ["PlannedChange", "Cost", "NewBinding", "Rehearsal", "rehearse"]

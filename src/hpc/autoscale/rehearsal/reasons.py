@@ -1,0 +1,79 @@
+"""Why a pass wants rid of a node, in words, and what would spare it.
+
+The reason itself is what the pass has told the gate (`guards.Why`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.config.timeouts import DEFAULT_BOOT_TIMEOUT, DEFAULT_IDLE_TIMEOUT, parse_timeout
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.node.guards import Why
+from hpc.autoscale.rehearsal.changes import Action, Said, Seen
+
+_ANY_WORK = "a job that fits it, or KeepAlive"
+
+_WORDS: Mapping[Why, tuple[str, str]] = {
+    "idle": ("has no work", f"{_ANY_WORK}, or an idle_timeout above {{idle_timeout}} s"),
+    "asked": ("has asked whether it may stop", _ANY_WORK),
+    "overdue": (
+        "did not become ready within {boot_timeout} s",
+        "becoming ready, or KeepAlive, or a longer boot_timeout",
+    ),
+    "failed": ("has failed", "KeepAlive; `azscale retry_failed_nodes` has it tried again"),
+    "marked": ("the scheduler has given it up", "the scheduler taking that back, or KeepAlive"),
+    "unfinished": ("was to be removed when no answer came", _ANY_WORK),
+    "surplus": (
+        "boots for workers whom nobody wants any more",
+        "workers being wanted there again, or becoming ready",
+    ),
+    "gang": (
+        "is of a gang of which too few nodes came",
+        "the rest of the gang coming in time (autoscale.gang_deadline)",
+    ),
+}
+"""For each reason, what is so, and what would spare the node."""
+
+_WITHOUT_WORK = ("idle", "asked")
+
+
+@dataclass(frozen=True)
+class _Timeout:
+    """The nodearray, for the timeouts of a configuration."""
+
+    nodearray: str
+
+
+class ReasonsOfPass:
+    """The reasons of one pass. `config` is that of the pass."""
+
+    def __init__(self, config: Mapping[str, Any], calculator: DemandCalculator) -> None:
+        self._config = config
+        self._why = calculator.node_mgr.gate.facts.why
+        history = calculator.node_history
+        self._now = history.now()
+        found = Faults().guard("reading the node history", history.find_unmatched, -1) or []
+        self._since: dict[object, float] = {node_id: since for node_id, _, since in found}
+
+    def of(self, action: Action, node: Seen) -> Said:
+        """Why something is done with a node."""
+        if action == "join":
+            return Said("Ready", "is ready, and the scheduler does not know it yet")
+        if action == "undrain":
+            return Said("WantedAgain", "was on its way out, and is wanted again")
+        why = self._why.get(node.key, "idle")
+        text, spared_by = _WORDS[why]
+        words = {
+            "idle_timeout": self._timeout("idle_timeout", DEFAULT_IDLE_TIMEOUT, node),
+            "boot_timeout": self._timeout("boot_timeout", DEFAULT_BOOT_TIMEOUT, node),
+        }
+        since = self._since.get(node.key) if why in _WITHOUT_WORK else None
+        idle = None if since is None else max(0.0, self._now - since)
+        return Said(why.capitalize(), text.format(**words), idle, spared_by.format(**words))
+
+    def _timeout(self, key: str, default: int, node: Seen) -> int:
+        return parse_timeout(key, default, self._config, _Timeout(node.nodearray))

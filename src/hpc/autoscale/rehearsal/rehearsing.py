@@ -1,0 +1,221 @@
+"""A pass as it would be now: the loop's own pass, with its commands recorded and not carried out.
+
+It stands on doors that are there already: the binding, the driver, the files of the state, and the
+commands of hosts on premises. Reads get through; each command is noted and answered as if all went
+well; the files are a copy. No lock is taken. Called by plans, by questions about other
+configurations, and by whoever decides again from a journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from hpc.autoscale import clock as clocks
+from hpc.autoscale import results
+from hpc.autoscale.autoscaler import hooks, learning
+from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
+from hpc.autoscale.autoscaler.passes import Pass
+from hpc.autoscale.autoscaler.reporting import Reporter
+from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
+from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node.guards import Refusal
+from hpc.autoscale.onpremises.listing import is_on_premises
+from hpc.autoscale.onpremises.workers import RUN_EACH
+from hpc.autoscale.rehearsal.changes import (
+    Command,
+    Cost,
+    PlannedChange,
+    Seen,
+    is_paid_for,
+    node_price,
+    rows_of,
+)
+from hpc.autoscale.rehearsal.reasons import ReasonsOfPass
+from hpc.autoscale.rehearsal.recording import (
+    Recorder,
+    RecordingBinding,
+    RecordingDriver,
+    recording_runner,
+)
+from hpc.autoscale.rehearsal.state import StateCopy
+
+NewBinding = Callable[[Mapping[str, Any]], ClusterBindingInterface]
+DemandKnown = Callable[[DemandResult], object]
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What the next pass would do.
+
+    `changes`: a row for each of its commands, in order. `before` and `after`: what the nodes of the
+    cluster cost per hour. `demand` is that of `summary`; its nodes are as they would be after the
+    commands. `calculator`: what demand was calculated with. `at`: the time, in unix seconds.
+    """
+
+    summary: PassSummary
+    changes: tuple[PlannedChange, ...]
+    before: Cost
+    after: Cost
+    at: float
+    calculator: DemandCalculator | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def demand(self) -> DemandResult:
+        """What the jobs come to."""
+        return self.summary.demand or DemandResult([], [], [], [])
+
+    @property
+    def refused(self) -> tuple[Refusal, ...]:
+        """Commands that a guard stood against."""
+        return self.summary.refused
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "at": self.at,
+            "changes": [change.to_dict() for change in self.changes],
+            "cost_per_hour": {"before": self.before.to_dict(), "after": self.after.to_dict()},
+            "summary": self.summary.fields(),
+        }
+
+
+def rehearse(
+    config: Mapping[str, Any],
+    driver: SchedulerDriver | NewDriver,
+    *,
+    new_calculator: NewCalculator = learning.new_calculator,
+    new_binding: NewBinding = new_cluster_bindings,
+    result_handler: results.DefaultContextHandler | None = None,
+    demand_known: DemandKnown = lambda demand: None,
+    demand_only: bool = False,
+    clock: clocks.Clock | None = None,
+) -> Rehearsal:
+    """What a pass with this configuration and this driver would do now. Nothing is changed.
+
+    Most arguments are as for `Autoscaler`. `new_binding` makes the binding that is read, where that
+    is not the one of the configuration: one that answers from a journal, or with other limits.
+    `demand_known` is given the demand before any node of it is changed by what is only recorded.
+    With `demand_only` the rehearsal ends there. `clock` is the clock of the process meanwhile.
+    Raises what a pass raises that cannot look.
+    """
+    makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
+    make = cast(NewDriver, driver) if makes_one else None
+    first = hooks.checked_driver(make() if make else driver)
+    recorder = Recorder()
+    began, at_first = 0.0, Cost()
+
+    def note_demand(demand: DemandResult) -> None:
+        nonlocal at_first
+        at_first = Cost.of(node_price(node) for node in demand.compute_nodes if is_paid_for(node))
+        demand_known(demand)
+
+    with StateCopy(config, first.autoscale_home) as state, _using(clock):
+        recording = RecordingDriver(first, recorder, state)
+        autoscaler = Autoscaler(
+            _with_doors(config, state, recorder, new_binding),
+            _one_after_another(recording, make) if make else recording,
+            dry_run=demand_only,
+            reporter=Reporter(),
+            new_calculator=new_calculator,
+            result_handler=result_handler,
+            demand_known=note_demand,
+        )
+        try:
+            began = clocks.time()
+            one = autoscaler.look()
+            ended = clocks.time()
+            summary = _of_the_site(one.summary(began, ended), state)
+            rows = _rows(one, recorder.commands)
+        finally:
+            autoscaler.driver.close_histories()
+    after = at_first.changed_by(rows)
+    return Rehearsal(summary, tuple(rows), at_first, after, began, one.calculator)
+
+
+@contextmanager
+def _using(clock: clocks.Clock | None) -> Iterator[None]:
+    """With this clock as that of the process, where there is one."""
+    if clock is None:
+        yield
+        return
+    before = clocks.use_clock(clock)
+    try:
+        yield
+    finally:
+        clocks.use_clock(before)
+
+
+def _one_after_another(first: RecordingDriver, make: NewDriver) -> NewDriver:
+    """What gives a loop its drivers: the one that is there, then new ones."""
+    ready = [first]
+    recorder, state = first.recorder, first.state
+
+    def next_driver() -> SchedulerDriver:
+        if ready:
+            return ready.pop()
+        return RecordingDriver(hooks.checked_driver(make()), recorder, state)
+
+    return next_driver
+
+
+def _with_doors(
+    config: Mapping[str, Any], state: StateCopy, recorder: Recorder, new_binding: NewBinding
+) -> dict[str, Any]:
+    """The configuration of the site, with the copies of its files and doors that record."""
+
+    def binding_of(own: Mapping[str, Any]) -> ClusterBindingInterface:
+        # read-only, so that nothing could get through whatever is asked
+        return RecordingBinding(new_binding({**own, "read_only": True}), recorder)
+
+    return {
+        **config,
+        **state.settings,
+        "lock_file": None,
+        MADE_BY: binding_of,
+        RUN_EACH: recording_runner(recorder),
+    }
+
+
+def _rows(one: Pass, commands: Sequence[Command]) -> list[PlannedChange]:
+    """The rows of what was recorded, without joining what the scheduler knows already."""
+    calculator = one.calculator
+    if calculator is None or not commands:
+        return []
+    section = one.config.get("autoscale") or {}
+    reports_hosts = section.get("scheduler_reports_hosts", True)
+
+    def is_news(node: Seen) -> bool:
+        return bool(reports_hosts) and node.key not in one.reported
+
+    hosts = {str(n.name): n for n in calculator.node_mgr.get_nodes() if is_on_premises(n)}
+    found: list[Command] = []
+    for action, nodes in commands:
+        kept = [node for node in nodes if action != "join" or is_news(node)]
+        if action in ("start_worker", "stop_worker"):
+            kept = [Seen.of(hosts[node.name], node.key) for node in nodes if node.name in hosts]
+        if kept:
+            found.append((action, kept))
+    rows = rows_of(found, ReasonsOfPass(one.config, calculator))
+    # several clusters are asked side by side, so that their creates come in any order
+    first = next((i for i, row in enumerate(rows) if row.action == "create"), 0)
+    creates = sorted((r for r in rows if r.action == "create"), key=lambda row: row.bucket)
+    others = [row for row in rows if row.action != "create"]
+    return [*others[:first], *creates, *others[first:]]
+
+
+def _of_the_site(summary: PassSummary, state: StateCopy) -> PassSummary:
+    """The summary, with the names of the files of the site."""
+    errors = (replace(each, message=state.in_words(each.message)) for each in summary.errors)
+    return replace(
+        summary,
+        notes=tuple(map(state.in_words, summary.notes)),
+        errors=tuple(errors),
+    )

@@ -1,0 +1,131 @@
+"""The files in which an autoscaler remembers things, as a copy that is thrown away.
+
+A pass reads and writes them all: which nodes were idle, what is in back-off, which requests are
+under way. A rehearsal does the same to the copy, so that nothing is written to the files of the
+site.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+from hpc.autoscale.autoscaler.learning import (
+    BACKOFF_FILE,
+    CLUSTERS_FILE,
+    GANGS_FILE,
+    REQUESTS_FILE,
+)
+from hpc.autoscale.autostop import ledger
+from hpc.autoscale.node.requests import file_of
+from hpc.autoscale.onpremises.workers import FILE as HOSTS_FILE
+from hpc.autoscale.requestsets.store import FILE as REQUEST_SETS_FILE
+from hpc.autoscale.requestsets.store import store_path
+from hpc.autoscale.sqlitefile import connect_to_read
+from hpc.autoscale.weights.current import FILE as WEIGHTS_FILE
+
+HISTORY_FILE = "nodehistory.db"
+
+_OPTIONAL = {
+    "backoffdb": BACKOFF_FILE,
+    "clustersdb": CLUSTERS_FILE,
+    "gangsdb": GANGS_FILE,
+}
+_BESIDE_THE_HISTORY = (HOSTS_FILE, WEIGHTS_FILE)
+
+
+class StateCopy:
+    """Copies of the files of one configuration, in a temporary directory that goes with this
+    object. `home`: where the files are that the configuration does not name."""
+
+    def __init__(self, config: Mapping[str, Any], home: str) -> None:
+        self._directory = TemporaryDirectory(prefix="hpc-autoscale-")
+        self._site: dict[str, str] = {}
+        try:
+            self.settings = self._copied(config, home)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the copies."""
+        self._directory.cleanup()
+
+    def of(self, path: str) -> str:
+        """The copy of a file; it is made now unless it is there. A path of a copy is its own."""
+        if os.path.dirname(path) == self._directory.name:
+            return path
+        for copy, site in self._site.items():
+            if site == os.path.abspath(path):
+                return copy
+        return self._copy(path, f"{len(self._site)}-{os.path.basename(path)}")
+
+    def in_words(self, text: str) -> str:
+        """A text in which the files of the site stand where the copies were named."""
+        for copy, site in self._site.items():
+            text = text.replace(copy, site)
+        return text
+
+    def _copied(self, config: Mapping[str, Any], home: str) -> dict[str, Any]:
+        """The settings that name the copies."""
+        history = config.get("nodehistorydb") or os.path.join(home, HISTORY_FILE)
+        directory = os.path.dirname(os.path.abspath(history))
+        store = store_path(config, home)
+        found: dict[str, Any] = {
+            "nodehistorydb": self._copy(history, HISTORY_FILE),
+            "requestsetsdb": self._copy(store, REQUEST_SETS_FILE),
+        }
+        for key, name in _OPTIONAL.items():
+            if key != "clustersdb" or config.get("clusters"):
+                found[key] = self._copy(config.get(key) or os.path.join(directory, name), name)
+        for name in _BESIDE_THE_HISTORY:
+            self._copy(os.path.join(directory, name), name)
+        requests = config.get("requests_file") or os.path.join(directory, REQUESTS_FILE)
+        found["requests_file"] = self._copy_requests(str(requests))
+        stops = ledger.ledger_path(config, home)
+        copy = self._copy(stops, ledger.FILE)
+        if (config.get("autostop") or {}).get("database"):
+            found["autostop"] = {**config["autostop"], "database": copy}
+        return found
+
+    def _copy_requests(self, path: str) -> str:
+        """The copy of the request ids, also of a list of them of an earlier version."""
+        site = file_of(path)
+        old = site.with_suffix(".json")
+        if old.exists():
+            self._copy(str(old), "requests.json")
+        return self._copy(str(site), REQUESTS_FILE)
+
+    def _copy(self, path: str, name: str) -> str:
+        copy = os.path.join(self._directory.name, name)
+        self._site[copy] = os.path.abspath(path)
+        if os.path.exists(path):
+            _copy_file(path, copy)
+        return copy
+
+
+def _copy_file(path: str, copy: str) -> None:
+    """Copy a file of SQLite as it is between two transactions; one that is none, byte by byte, so
+    that whoever reads the copy finds the same thing wrong with it."""
+    with suppress(sqlite3.Error):
+        with closing(connect_to_read(path)) as site, closing(sqlite3.connect(copy)) as own:
+            site.backup(own)
+        return
+    with suppress(OSError):
+        os.unlink(copy)
+    try:
+        shutil.copyfile(path, copy)
+    except OSError:
+        # whoever opens the copy is to fail as whoever opens the file would
+        os.makedirs(copy, exist_ok=True)
