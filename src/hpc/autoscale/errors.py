@@ -101,8 +101,11 @@ def counted(count: int, noun: str) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The text `; did you mean 'x'?` for the closest known word; empty when none is close."""
+    """The text `; did you mean 'x'?` for the closest known word, one with the same letters before
+    others; empty when none is close."""
     from difflib import get_close_matches
 
-    close = get_close_matches(word, list(known), n=1)
+    words = list(known)
+    close = get_close_matches(word, [w for w in words if sorted(w) == sorted(word)], n=1)
+    close = close or get_close_matches(word, words, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

@@ -17,9 +17,10 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.faults import try_each
-from hpc.autoscale.autoscaler.summary import Cause, SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.autoscaler.summary import Explanation, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import counted, one_line
+from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.gangs.gathering import Gangs
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -220,7 +221,7 @@ def add_jobs(
     short = [outcome for outcome in outcomes if outcome.error is None and outcome.missing]
     set_aside = [listener.found[id(job)] for job in queue if id(job) in listener.found]
     known = gangs.reasons if gangs is not None else {}
-    unsatisfied = _explain(short, calculator.node_mgr.get_buckets(), known)
+    unsatisfied = _explain(short, calculator.node_mgr, known)
     _log_causes(unsatisfied)
     return unsatisfied, set_aside
 
@@ -265,25 +266,33 @@ class _Listener:
 
 
 def _explain(
-    short: Iterable[Outcome], buckets: list[NodeBucket], of_gangs: Mapping[str, str]
+    short: Iterable[Outcome], node_mgr: NodeManager, of_gangs: Mapping[str, str]
 ) -> list[UnsatisfiedJob]:
     """Say of each job what stopped it. Equal jobs are stopped by the same things; that is worked
     out once, when it is read. `of_gangs`: what is known of gangs beside that, by job.
 
     Limits are said as they are now: a pass that goes on charges them, or gives back.
     """
+    buckets = node_mgr.get_buckets()
     full = {id(bucket): stopping_limits([bucket]) for bucket in buckets}
-    known: dict[tuple[int, int, bool], Cause] = {}
+    known: dict[tuple[int, int, bool], Explanation] = {}
     explained = []
     for outcome in short:
         job = outcome.job
         alike = (id(job._compile()), job.node_count, job.colocated)
         cause = known.get(alike)
         if cause is None:
-            cause = known[alike] = Cause(functools.partial(_cause, outcome, buckets, full))
+            cause = known[alike] = Explanation(
+                functools.partial(_cause, outcome, buckets, full),
+                functools.partial(verdict_on_waiting, job, node_mgr),
+            )
         unit = "nodes" if job.node_count > 0 else "slots"
         if job.name in of_gangs:
-            cause = Cause(functools.partial(_cause_of_gang, of_gangs[job.name], cause))
+            said = of_gangs[job.name]
+            cause = Explanation(
+                functools.partial(_cause_of_gang, said, cause),
+                functools.partial(verdict_on_waiting, job, node_mgr, said),
+            )
         explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit))
     return explained
 
@@ -319,7 +328,7 @@ def _cause(
     return "; ".join(reasons) or limit or "no node has room for it", limit
 
 
-def _cause_of_gang(known: str, cause: Cause) -> tuple[str, str | None]:
+def _cause_of_gang(known: str, cause: Explanation) -> tuple[str, str | None]:
     """What is known of a gang, before what stops all jobs like it."""
     reason, limit = cause.said
     return f"{known}; {reason}", f"{known}; {limit}" if limit else known

@@ -15,6 +15,7 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
 if TYPE_CHECKING:
     from hpc.autoscale.results.costs import PlanCost
@@ -23,17 +24,27 @@ if TYPE_CHECKING:
 NAMED_AT_MOST = 5
 
 
-class Cause:
-    """What stopped jobs that are alike: `explain` gives all that is known, and the limits among it.
-    Called when first read."""
+class Explanation:
+    """What stopped jobs that are alike: `explain` gives all that is known, and the limits among it;
+    `judge` the verdict on the first of them. Called when first read."""
 
-    def __init__(self, explain: Callable[[], tuple[str, str | None]]) -> None:
+    def __init__(
+        self,
+        explain: Callable[[], tuple[str, str | None]],
+        judge: Callable[[], Verdict] | None = None,
+    ) -> None:
         self._explain = explain
+        self._judge = judge
 
     @cached_property
     def said(self) -> tuple[str, str | None]:
         """The reason, and the limits or None."""
         return self._explain()
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What there is to say of the first of the jobs; None where nobody can judge."""
+        return None if self._judge is None else self._judge()
 
 
 class UnsatisfiedJob:
@@ -49,14 +60,16 @@ class UnsatisfiedJob:
         self,
         name: str,
         missing: int,
-        reason: str | Cause,
+        reason: str | Explanation,
         limit: str | None = None,
         unit: str = "slots",
     ) -> None:
         self.name = name
         self.missing = missing
         self.unit = unit
-        self.cause = reason if isinstance(reason, Cause) else Cause(lambda: (reason, limit))
+        self.cause = (
+            reason if isinstance(reason, Explanation) else Explanation(lambda: (reason, limit))
+        )
 
     @property
     def reason(self) -> str:
@@ -68,6 +81,17 @@ class UnsatisfiedJob:
         """The limits that stopped it (quotas, maxima); None when nothing but the job's own
         constraints did."""
         return self.cause.said[1]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Why it waits, with all causes; without what would change it."""
+        about = f"job {self.name}"
+        found = self.cause.verdict
+        if found is None:
+            causes = (Cause("Unexplained", on_one_line(self.limit or self.reason)),)
+            line = f"Job {self.name} waits: {causes[0].text}"
+            return Verdict(about, Stand.WAITS, "Unexplained", on_one_line(line), causes)
+        return found.about_another(about)
 
     @property
     def lacking(self) -> str:

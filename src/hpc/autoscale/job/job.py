@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
 from hpc.autoscale.errors import ConstraintError
-from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates
+from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates, sift
 from hpc.autoscale.node.constraints import (
     Compiled,
     NodeConstraint,
@@ -38,6 +38,7 @@ from hpc.autoscale.results import AllocationResult, CandidatesResult
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
     from hpc.autoscale.node.nodemanager import NodeManager
+    from hpc.autoscale.node.nodemanager.placing import WhyNot
 
 _default_names = count(1)
 # the status where a calculator finds nothing for a job, by whether it scatters
@@ -202,6 +203,10 @@ class Job:
         """Which of the buckets may serve, in order of preference."""
         return bucket_candidates(buckets, self._constraints)
 
+    def is_served_by(self, bucket: NodeBucket) -> bool:
+        """Whether a new node of a bucket would do, were the bucket valid and had it room."""
+        return bool(sift([bucket], self._constraints)[0])
+
     def do_allocate(
         self, node_mgr: NodeManager, allow_existing: bool = True, all_or_nothing: bool = False
     ) -> AllocationResult[Node]:
@@ -261,10 +266,18 @@ class Job:
 
     def _why_not(self, node_mgr: NodeManager) -> list[str]:
         """Why what remains of the job cannot be placed, as things are now."""
-        request = self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-        return node_mgr._placer.why_not(
-            self._compile(), request, self.name, partial(self._compile, own=True)
-        )
+        own = partial(self._compile, own=True)
+        return node_mgr._placer.why_not(self._compile(), self.remaining, self.name, own)
+
+    def who_refuses(self, node_mgr: NodeManager) -> WhyNot:
+        """What is in the way of what remains of the job, as things are now; nothing is changed."""
+        own = partial(self._compile, own=True)
+        return node_mgr._placer.who_refuses(self._compile(), self.remaining, self.name, own)
+
+    @property
+    def remaining(self) -> Request:
+        """What remains to be placed of a job of a queue."""
+        return self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
 
     def part(self, node_count: int, where: Sequence[Any]) -> Job:
         """Another job of this name, for so many nodes of those that this one could use and that

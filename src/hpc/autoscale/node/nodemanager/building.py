@@ -58,13 +58,22 @@ class _Plain(NamedTuple):
     priority: int
 
 
+class Unusable(NamedTuple):
+    """A bucket of which nobody can have a node, whatever is free, and why: its nodearray has
+    `autoscale.enabled=false`, or the server calls it invalid."""
+
+    bucket: NodeBucket
+    reason: str
+
+
 class Built:
     """The buckets of a cluster, made of its status and its node records, those of `dynamic` arrays
     included.
 
     `buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence each;
     ids and host names of nodes that are `leaving`; names of all `nodearrays`, those without buckets
-    included; the state that the cluster is to reach (`target_state`); nodes as they are `listed`.
+    included; the state that the cluster is to reach (`target_state`); nodes as they are `listed`;
+    buckets that are `unusable`.
     """
 
     def __init__(
@@ -82,6 +91,7 @@ class Built:
         self.target_state = status.target_state
         self.problems: list[str] = list(getattr(status, "problems", ()))
         self.buckets: list[NodeBucket] = []
+        self.unusable: list[Unusable] = []
         # to ask of a dict whether it is a mapping takes long, and there are thousands
         listed = [r for r in records if r.__class__ is dict or isinstance(r, Mapping)]
         on_prem = set(config.get("_mimic_on_prem") or ())
@@ -113,6 +123,7 @@ class Built:
         for array in filter(_is_usable, part.nodearrays or ()):
             if _setting(array.nodearray, "autoscale", "enabled") is False:
                 logging.fine("nodearray %s has autoscale.enabled=false: left alone", array.name)
+                self._note_disabled(array)
                 continue
             if not array.buckets:
                 self.problems.append(
@@ -122,6 +133,18 @@ class Built:
                 )
             self.buckets.extend(self._nodearray(array))
             self.buckets.extend(self._leftovers(array))
+
+    def _note_disabled(self, array: ClusterNodearrayStatus) -> None:
+        """Remember what a nodearray that is left alone would offer."""
+        record = array.nodearray if isinstance(array.nodearray, Mapping) else {}
+        for bucket in array.buckets or ():
+            try:
+                made = self._declared(array.name, record, bucket)
+                limits = null_bucket_limits(0, made.vcpu_count)
+                closed = NodeBucket(made, limits, 0, [], valid=False)
+            except _GARBLED:
+                continue
+            self.unusable.append(Unusable(closed, "autoscale.enabled=false"))
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         """The buckets of a nodearray, and then those of the dynamic arrays that extend it."""
@@ -200,6 +223,8 @@ class Built:
             listed=self._records.listed(key, listed, None),
         )
         made = [whole]
+        if not whole.valid:
+            self.unusable.append(Unusable(whole, str(bucket.invalid_reason or "not valid")))
         groups = self._placement_groups(key, definition, record, bucket)
         if groups:
             # there may be thousands, which share a template

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.node.constraints import Compiled
-from hpc.autoscale.node.nodemanager.placing import Verdict
+from hpc.autoscale.node.nodemanager.placing import Decision
 from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
 from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
@@ -173,7 +173,7 @@ class LeastCost:
         placer, units = manager._placer, sum(step.units for step in steps)
         ranking = placer.planner.ranking(placer.sorting_of(compiled).common)
         plan = Plan(steps, units)
-        report(placer, compiled, Request(units), Verdict("success", ranking, [], plan, list))
+        report(placer, compiled, Request(units), Decision("success", ranking, [], plan, list))
         # on one node there may be several steps
         nodes = {id(node): node for node in placer.nodes_of(plan)}
         AllocationResult("success", list(nodes.values()), units)

@@ -35,7 +35,7 @@ from hpc.autoscale.node.guards import Gate
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.node import checked_placement_group
-from hpc.autoscale.node.nodemanager.building import Built
+from hpc.autoscale.node.nodemanager.building import Built, Unusable
 from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artificial_bucket
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
@@ -82,6 +82,7 @@ class NodeManager:
     ) -> None:
         self.problems = list(problems)
         self.doubts: list[str] = []
+        self._unusable: list[Unusable] = []
         self._inventory = Inventory()
         self._placer = Placer(self._inventory, existing_first, policy)
         self._provisioner = Provisioner(cluster_bindings, self._inventory)
@@ -154,6 +155,13 @@ class NodeManager:
     def get_invalid_buckets(self) -> list[NodeBucket]:
         """Buckets that only describe existing nodes: nothing new can be placed there."""
         return [bucket for bucket in self._inventory.buckets if not bucket.valid]
+
+    def get_unusable(self) -> list[Unusable]:
+        """Buckets that the cluster has and of which no node can be had, with the reason; new nodes
+        in them have the default resources."""
+        for bucket, _ in self._unusable:
+            self._inventory.defaults.apply(bucket.example_node)
+        return list(self._unusable)
 
     def get_buckets_by_id(self) -> dict[ht.BucketId, NodeBucket]:
         """Buckets by id. RuntimeError when ids repeat, as with placement groups."""
@@ -451,6 +459,7 @@ def new_node_manager(
             node.closed = node.closed or holds.is_closed(str(node.delayed_node_id.node_id))
     _take_in_hosts(config, manager)
     provisioner.cluster_target = built.target_state
+    manager._unusable = built.unusable
     manager.doubts = [*unknown_nodearrays(config, built.nodearrays), *unweighted]
     for doubt in manager.doubts:
         _warn_once(doubt)

@@ -37,6 +37,7 @@ from hpc.autoscale.node.nodemanager.reporting import (
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
+from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.feasibility import Ranking
 from hpc.autoscale.packing.order import OrderPolicy, checked, declared
 from hpc.autoscale.packing.plan import Plan, Request, Step
@@ -45,6 +46,7 @@ from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
 _MOST_SORTINGS = 10_000
+_NODEARRAY = frozenset({"nodearray", "node.nodearray"})
 
 
 class Ask(NamedTuple):
@@ -60,7 +62,7 @@ class Ask(NamedTuple):
     failed_as: str | None = None
 
 
-class Verdict(NamedTuple):
+class Decision(NamedTuple):
     """What became of a demand: a status word, the buckets asked and not asked, the plan, and why
     not all was placed.
 
@@ -74,6 +76,27 @@ class Verdict(NamedTuple):
     plan: Plan | None
     reasons: Callable[[], list[str]]
     pooled: Sequence[SharedConstraint] = ()
+
+
+class Refused(NamedTuple):
+    """A bucket that refuses a demand or a part of it, why, and how many units a new node of it
+    would take; 0 where none can be made, or would do."""
+
+    bucket: NodeBucket
+    reject: Reject
+    each: int
+
+
+class WhyNot(NamedTuple):
+    """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
+    it takes no more, `answers` are those of constraints that the engine does not understand, and
+    `unpaid` what pools have too little of."""
+
+    request: Request
+    units: int
+    refused: list[Refused]
+    answers: list[Result]
+    unpaid: list[str]
 
 
 class Placer:
@@ -264,20 +287,20 @@ class Placer:
             with results.muted():  # the handlers have heard it
                 return AllocationResult("success", partial(self.nodes_of, plan), plan.units)
         self.sync()
-        verdict = self._decide(ask)
-        if verdict.plan:
-            self._carry_out(verdict.plan, ask.assignment_id)
-            for each in verdict.pooled:
-                each.pay(verdict.plan.units)
-            self._note_apart(ask, verdict.plan)
+        decision = self._decide(ask)
+        if decision.plan:
+            self._carry_out(decision.plan, ask.assignment_id)
+            for each in decision.pooled:
+                each.pay(decision.plan.units)
+            self._note_apart(ask, decision.plan)
         if results.HANDLERS:
-            report(self, ask.compiled, ask.request, verdict)
-        if verdict.plan:
-            nodes, units = partial(self.nodes_of, verdict.plan), verdict.plan.units
-            return AllocationResult("success", nodes, units, reasons=verdict.reasons)
+            report(self, ask.compiled, ask.request, decision)
+        if decision.plan:
+            nodes, units = partial(self.nodes_of, decision.plan), decision.plan.units
+            return AllocationResult("success", nodes, units, reasons=decision.reasons)
         slots = ask.request.units if ask.failed_as else None
-        status = ask.failed_as or verdict.status
-        return AllocationResult(status, slots_allocated=slots, reasons=verdict.reasons)
+        status = ask.failed_as or decision.status
+        return AllocationResult(status, slots_allocated=slots, reasons=decision.reasons)
 
     def _note_apart(self, ask: Ask, plan: Plan) -> None:
         """Remember what was placed beside all calculators."""
@@ -310,11 +333,38 @@ class Placer:
         ask = Ask(self._told_whose(compiled, own), request, assignment_id)
         self.sync()
         with results.muted():
-            verdict = self._decide(ask)
-            plan = verdict.plan
+            decision = self._decide(ask)
+            plan = decision.plan
             if plan and plan.units >= request.units:
                 return ["there is room for it by now"]
-            return verdict.reasons()
+            return decision.reasons()
+
+    def who_refuses(
+        self,
+        compiled: Compiled,
+        request: Request,
+        assignment_id: str,
+        own: Callable[[], Compiled],
+    ) -> WhyNot:
+        """`why_not` as values."""
+        ask = Ask(self._told_whose(compiled, own), request, assignment_id)
+        self.sync()
+        with results.muted():
+            decision, demand = self._decide(ask), self.sorting_of(ask.compiled)
+            planned = () if decision.plan is None else decision.plan.rejects
+            rejects = (*decision.ranking.rejects, *planned)
+            answers = decision.refusals
+        pools = () if demand.opaque else demand.pooled
+        short = [pool for pool in pools if pool.cap(request.units) < request.units]
+        refused = []
+        for candidate, reject in rejects:
+            reject = _of_another_array(candidate, demand.common) or reject
+            fit = candidate.opening(demand.common)
+            each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
+            refused.append(Refused(self.bucket_of(candidate), reject, each))
+        units = decision.plan.units if decision.plan else 0
+        unpaid = [pool.refusal(request.units) for pool in short]
+        return WhyNot(request, units, refused, answers, unpaid)
 
     def _told_whose(self, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
         """The constraints, or the job's own where jobs share them and nodes are asked one by
@@ -330,14 +380,14 @@ class Placer:
         if not isinstance(refusal, NothingFound):
             ask = Ask(compiled, request, "", "Failed")
 
-            def decide() -> Verdict:
+            def decide() -> Decision:
                 self.sync()
                 return self._decide(ask)
 
             refusal = self.planner.refused[key] = NothingFound(decide, self, compiled, request)
         results.tell(DemandReport(refusal.results))
 
-    def _decide(self, ask: Ask) -> Verdict:
+    def _decide(self, ask: Ask) -> Decision:
         """What is to become of a demand; nothing has changed yet."""
         try:
             return self._decide_now(ask)
@@ -345,7 +395,7 @@ class Placer:
             # once more, with one class less that is believed
             return self._decide(ask)
 
-    def _decide_now(self, ask: Ask) -> Verdict:
+    def _decide_now(self, ask: Ask) -> Decision:
         request = ask.request
         demand = self.sorting_of(ask.compiled)
         # with an opaque constraint the probe asks all of them together, pooled ones included
@@ -358,7 +408,7 @@ class Placer:
             return _nowhere(Ranking((), lambda: asked.rejects), self._unpaid(empty, asked))
         if room < 1 or (request.whole and room < request.units):
             nobody = Ranking(())
-            return Verdict(
+            return Decision(
                 "NoAllocationSelected", nobody, [], None, lambda: unpayable(demand, request, pooled)
             )
         ranking, refusals = self._ranking(demand, request)
@@ -375,14 +425,14 @@ class Placer:
                 rejects = (*ranking.rejects, *plan.rejects)
                 return [criteria(demand, request), *sentences(rejects)]
 
-            return Verdict("NoAllocationSelected", ranking, refusals, plan, why)
+            return Decision("NoAllocationSelected", ranking, refusals, plan, why)
         short = room < request.units
 
         def why_not_all() -> list[str]:
             rest = unpayable(demand, request, pooled)[1:] if short else []
             return [*sentences(plan.rejects), *rest]
 
-        return Verdict("success", ranking, refusals, plan, why_not_all, pooled)
+        return Decision("success", ranking, refusals, plan, why_not_all, pooled)
 
     def _unpaid(self, short: Sequence[SharedConstraint], ranking: Ranking) -> list[Result]:
         """What the pools say, where a bucket is left that nothing else speaks against."""
@@ -432,15 +482,25 @@ class Placer:
         return _awake(Ranking(candidates), demand), refusals
 
 
-def _nowhere(ranking: Ranking, refusals: list[Result]) -> Verdict:
+def _nowhere(ranking: Ranking, refusals: list[Result]) -> Decision:
     """No bucket would serve, whatever runs there: what each of them says."""
-    return Verdict(
+    return Decision(
         "NoCandidatesFound",
         ranking,
         refusals,
         None,
         lambda: [*sentences(ranking.rejects), *map(_in_words, refusals)],
     )
+
+
+def _of_another_array(candidate: Candidate, expr: Expr) -> Reject | None:
+    """What a demand for another nodearray says of a candidate: that goes before whatever else it
+    lacks."""
+    for condition in expr.conditions():
+        fit = condition.fit(candidate.bucket_shape) if _NODEARRAY & condition.reads else None
+        if isinstance(fit, Reject):
+            return fit
+    return None
 
 
 def _in_words(refusal: Result) -> str:

@@ -33,7 +33,7 @@ from hpc.autoscale.results import (
 )
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.placing import Placer, Verdict
+    from hpc.autoscale.node.nodemanager.placing import Decision, Placer
 
 
 class NothingFound:
@@ -42,7 +42,7 @@ class NothingFound:
 
     def __init__(
         self,
-        decide: Callable[[], Verdict],
+        decide: Callable[[], Decision],
         placer: Placer,
         compiled: Compiled,
         request: Request,
@@ -53,16 +53,16 @@ class NothingFound:
         self._request = request
 
     @cached_property
-    def _verdict(self) -> Verdict:
+    def _decision(self) -> Decision:
         return self._decide()
 
     @cached_property
     def _shared(self) -> Sequence[Result]:
-        return _results(self._placer, self._compiled, self._request, self._verdict)
+        return _results(self._placer, self._compiled, self._request, self._decision)
 
     @cached_property
     def _reasons(self) -> Sequence[str]:
-        return self._verdict.reasons() or ["there is room for it by now"]
+        return self._decision.reasons() or ["there is room for it by now"]
 
     def results(self) -> Sequence[Result]:
         """The results of one of the demands; that of the demand itself, the last, belongs to it
@@ -118,21 +118,21 @@ class PlacementReport(Report):
         ]
 
 
-def report(placer: Placer, compiled: Compiled, request: Request, verdict: Verdict) -> None:
+def report(placer: Placer, compiled: Compiled, request: Request, decision: Decision) -> None:
     """Tell the handlers what became of a demand, but for the result of the demand itself."""
-    tell(DemandReport(partial(_results, placer, compiled, request, verdict)))
+    tell(DemandReport(partial(_results, placer, compiled, request, decision)))
 
 
 def _results(
-    placer: Placer, compiled: Compiled, request: Request, verdict: Verdict
+    placer: Placer, compiled: Compiled, request: Request, decision: Decision
 ) -> Sequence[Result]:
-    plan = verdict.plan
-    candidates = [placer.bucket_of(candidate) for candidate in verdict.ranking.candidates]
+    plan = decision.plan
+    candidates = [placer.bucket_of(candidate) for candidate in decision.ranking.candidates]
     made: list[Result] = []
     if candidates:
         made.append(CandidatesResult("success", candidates=candidates))
     if plan is None or plan.units < request.units:
-        refusals = _refusals(placer, compiled, verdict)
+        refusals = _refusals(placer, compiled, decision)
         made += refusals
         if not candidates:
             status = (
@@ -157,11 +157,11 @@ def _matches(placer: Placer, plan: Plan) -> list[Result]:
     ]
 
 
-def _refusals(placer: Placer, compiled: Compiled, verdict: Verdict) -> list[Result]:
-    told: list[Result] = list(verdict.refusals)
+def _refusals(placer: Placer, compiled: Compiled, decision: Decision) -> list[Result]:
+    told: list[Result] = list(decision.refusals)
     if compiled.constraints:
-        planned = verdict.plan.rejects if verdict.plan is not None else ()
-        for candidate, reject in (*verdict.ranking.rejects, *planned):
+        planned = decision.plan.rejects if decision.plan is not None else ()
+        for candidate, reject in (*decision.ranking.rejects, *planned):
             told.append(_refused(compiled.constraints, placer.bucket_of(candidate), reject))
     return told
 

@@ -1,0 +1,402 @@
+"""From what the engine says of each bucket to causes: what is in the way, equal things once.
+
+Of one bucket that what is hardest to lift counts: all of it must be lifted. Buckets of which the
+same is said are one cause, which names them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.backoff.holds import HeldBack, ShutOff
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.explaining.codes import CODES, OF_BACKOFF
+from hpc.autoscale.explaining.words import at_time, in_time, listed, name_of, names_of
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.nodemanager.placing import Refused, WhyNot
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.plaintext import in_words, on_one_line
+from hpc.autoscale.results.verdicts import Cause, Stand
+
+LONGEST_TEXT = 300
+_WHERE_ARRAYS = ("nodearray", "node.nodearray")
+_LIMITS = (
+    # how the name of a limit begins, the code, and what it is called
+    ("Region(", "RegionQuota", "the core quota of {0}"),
+    ("Spot(", "SpotQuota", "the spot quota of {0}"),
+    ("VM Family(", "FamilyQuota", "the quota of {0}"),
+    ("Cluster", "ClusterLimit", "the limit of the cluster"),
+    ("NodeArray(", "NodearrayLimit", "the limit of nodearray {0}"),
+    ("PlacementGroup(", "GroupFull", "placement group {0}"),
+    ("Bucket(", "BucketLimit", "what the server allows of {0}"),
+)
+_REASONS = {
+    "autoscale.enabled=false": "NodearrayDisabled",
+    "NotActivated": "SizeNotActivated",
+    "DisabledMachineType": "SizeRetired",
+}
+_SAID = {
+    # by code of a refusal: the code of the cause, and the text made of its sentence and its facts
+    "NotInAPlacementGroup": ("PlacementGroup", "the job wants a placement group, and it has none"),
+    "InAPlacementGroup": ("PlacementGroup", "the job wants no placement group"),
+    "NodesFull": ("Busy", "all that would do have other work, or are too small for it"),
+    "ExclusiveRequirementFailed": ("Busy", "all that would do have other work"),
+    "NodeClosed": ("NodesClosed", "the nodes that would do take no work now"),
+    "NodeUnusable": ("NodesClosed", "the nodes that would do cannot be used: {0}"),
+    "NoSuchNode": ("NoSuchNode", "there is no node whose {1}"),
+    "SharedLimitReached": ("PoolEmpty", "{0}"),
+    "InvalidSharedValue": ("PoolEmpty", "{0}"),
+    "Never": ("NeverAllowed", "the job says: {1}"),
+    "CompoundFailure": ("NoAlternative", "a node {0}"),
+    "XORFailed": ("NoAlternative", "a node {0}"),
+    "not(success)": ("Excluded", "the job wants none that is: {1}"),
+}
+
+
+@dataclass
+class Found:
+    """A cause in the making: buckets of which the same is said. `key`: what makes it the same;
+    `facts`: what differs between buckets and goes into the text."""
+
+    code: str
+    key: tuple[object, ...]
+    text: str = ""
+    stand: Stand | None = None
+    until: float | None = None
+    said: str = ""
+    buckets: list[NodeBucket] = field(default_factory=list)
+    facts: list[Any] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
+
+    @property
+    def nearness(self) -> int:
+        """How near it is to being lifted; what can never be used as things are set comes later."""
+        return CODES[self.code].nearness
+
+    @property
+    def is_never(self) -> bool:
+        """Whether time alone does not help."""
+        return (self.stand or CODES[self.code].stand) is Stand.NEVER
+
+
+def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
+    """What is in the way of a job, nearest first: of the buckets that there are, of those that the
+    cluster has and nobody can use, and of pools."""
+    found: dict[tuple[object, ...], Found] = {}
+
+    def note(each: Found, bucket: NodeBucket | None) -> None:
+        known = found.setdefault((each.code, *each.key), each)
+        if bucket is not None:
+            known.buckets.append(bucket)
+        if known is not each:
+            known.facts += each.facts
+            known.limits += [limit for limit in each.limits if limit not in known.limits]
+
+    known = Known(node_mgr)
+    for refused in _of_each_bucket(why.refused):
+        note(_read(refused, why, known), refused.bucket)
+    for answer in why.answers:
+        said = in_words("; ".join(answer.reasons) or answer.message, LONGEST_TEXT)
+        note(Found("Constraint", (said,), said), None)
+    for text in why.unpaid:
+        said = in_words(text.removeprefix("SharedLimitReached: "), LONGEST_TEXT)
+        note(Found("PoolEmpty", (said,), said), None)
+    for bucket, reason in node_mgr.get_unusable():
+        if job.is_served_by(bucket):
+            note(_unusable(bucket, reason), bucket)
+    for each in found.values():
+        _finish(each, known)
+    return sorted(found.values(), key=_order)
+
+
+def cause_of(found: Found) -> Cause:
+    """The cause, as it is told."""
+    return Cause(
+        found.code,
+        on_one_line(found.text),
+        on_one_line(names_of(found.buckets)) if found.buckets else "",
+        max(1, len(found.buckets)),
+        found.nearness,
+        found.until,
+        on_one_line(found.said),
+    )
+
+
+def _order(found: Found) -> tuple[object, ...]:
+    until = math.inf if found.until is None else found.until
+    return found.is_never, found.nearness, until, -len(found.buckets)
+
+
+class Known:
+    """What resources and values the nodes of a cluster have, worked out when it is asked for."""
+
+    def __init__(self, node_mgr: NodeManager) -> None:
+        self.buckets = node_mgr.get_buckets()
+        self.unusable = [bucket for bucket, _ in node_mgr.get_unusable()]
+        self._resources: dict[str, None] | None = None
+
+    @property
+    def resources(self) -> dict[str, None]:
+        """Names of the resources that any bucket or any of its nodes has."""
+        if self._resources is None:
+            every = [*self.buckets, *self.unusable]
+            self._resources = {name: None for bucket in every for name in bucket.resources}
+            machines = (b for b in self.buckets if b.resources == {} or b.nodearray[:2] == "__")
+            for bucket in machines:
+                for node in bucket.nodes:
+                    self._resources.update(dict.fromkeys(node.resources))
+        return self._resources
+
+    def values(self, name: str) -> list[object]:
+        """The values that new nodes have for a property (`node.X`) or a resource."""
+        found: dict[str, object] = {}
+        for bucket in (*self.buckets, *self.unusable):
+            if name.startswith("node."):
+                value = getattr(bucket.example_node, name[5:], None)
+            else:
+                value = bucket.resources.get(name)
+            if value is not None:
+                found.setdefault(repr(value), value)
+        return list(found.values())
+
+
+def _of_each_bucket(refused: Iterable[Refused]) -> Iterator[Refused]:
+    """One refusal of each bucket: that of its new nodes, where it can have any."""
+    chosen: dict[NodeBucket, Refused] = {}
+    for each in refused:
+        known = chosen.get(each.bucket)
+        if known is None or each.reject.code != "NodesFull":
+            chosen[each.bucket] = each
+    return iter(chosen.values())
+
+
+def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
+    """What one refusal comes to."""
+    reject = refused.reject
+    match reject.code:
+        case "UndefinedResource":
+            return _undefined(str(reject.facts[0]), known)
+        case "InsufficientResource":
+            name, has, needed = reject.facts
+            return Found("TooLarge", (name, str(needed)), facts=[has])
+        case "InvalidOption":
+            return _other_value(refused, known)
+        case "CapacityFailureBackoff":
+            return _rests(refused)
+        case "NoCapacity" | "GangTooLarge" | "InsufficientCapacity":
+            return _no_room(refused, why)
+    code, template = _SAID.get(reject.code, ("Constraint", "{0}"))
+    sentence = reject.explain().partition(": ")[2]
+    text = template.format(in_words(sentence, LONGEST_TEXT), *reject.facts)
+    return Found(code, (reject.code,) if code == "NoAlternative" else (text,), text)
+
+
+def _undefined(name: str, known: Known) -> Found:
+    if name in known.resources:
+        return Found("OtherValue", ("lacks", name), f"nodes of it have no {name}")
+    guess = did_you_mean(name, known.resources)
+    return Found("UnknownResource", (name,), f"no node has a resource {name!r}{guess}")
+
+
+def _other_value(refused: Refused, known: Known) -> Found:
+    """Nodes have another value than the job wants; or none has it that there are."""
+    name, has, wanted = refused.reject.facts
+    name, said = str(name), str(wanted)
+    is_array, short = name in _WHERE_ARRAYS, name.removeprefix("node.")
+    index_of = getattr(wanted, "index_of", None)
+    values = known.values(name)
+    if index_of is not None and any(index_of(value) >= 0 for value in values):
+        if is_array:
+            return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
+        text = f"{short} is {{0}}, and the job wants {said}"
+        return Found("OtherValue", (name, said), text, facts=[has])
+    if index_of is None:  # one of several alternatives
+        return Found("OtherValue", (name, said), f"{short} is not {said}", facts=[has])
+    return _unknown_value(short, said, list(getattr(wanted, "all", ())), values, refused.bucket)
+
+
+def _unknown_value(
+    short: str, said: str, wanted: list[object], values: list[object], bucket: NodeBucket
+) -> Found:
+    texts = [value for value in values if isinstance(value, str)]
+    guess = ""
+    for each in wanted:
+        if isinstance(each, str) and not guess:
+            guess = did_you_mean(each, texts)
+    if short == "vm_size" and len(wanted) == 1:
+        size = str(wanted[0])
+        if size in vm_sizes.all_possible_vm_sizes():
+            place = ht.Location(str(bucket.location))
+            is_there = vm_sizes.get_aux_vm_size_info(place, ht.VMSize(size)).vcpu_count > 0
+            if not is_there:
+                text = f"Azure has no {size} in {place}"
+                return Found("SizeNotInRegion", (said,), text)
+            return Found("UnknownValue", (short, said), f"no nodearray has the VM size {size}")
+        near = vm_sizes.suggest_vm_size(size)
+        guess = guess or (f"; did you mean {near!r}?" if near else "")
+    noun = {"vm_size": "VM size", "nodearray": "nodearray"}.get(short, short)
+    return Found("UnknownValue", (short, said), f"no node has the {noun} {said}{guess}")
+
+
+def _rests(refused: Refused) -> Found:
+    elapsed, rest = refused.reject.facts
+    seconds = max(0.0, _number(rest) - _number(elapsed))
+    until = clock.time() + seconds
+    text = f"Azure had no capacity {in_time(_number(elapsed))} ago: next try {at_time(until)}"
+    return Found("CapacityBackoff", (round(until),), text, until=until)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0
+
+
+def nodes_needed(refused: Refused, why: WhyNot) -> int:
+    """How many nodes of a bucket the request takes, all of it; 1 where nobody can tell."""
+    return max(1, -(-why.request.units // refused.each)) if refused.each else 1
+
+
+def _new_nodes_needed(refused: Refused, why: WhyNot) -> int:
+    """How many new nodes of a bucket the request needs, beside those that are there."""
+    if refused.reject.code != "GangTooLarge" or not refused.each:
+        return nodes_needed(refused, why)
+    taken = int(_number(refused.reject.facts[1]))
+    missing = -(-(why.request.units - taken) // refused.each)
+    limits = (limit for limit in refused.bucket.limits.parts if limit.is_charged)
+    room = min((limit.room(refused.bucket.vcpu_count) for limit in limits), default=0)
+    return max(1, missing + room)
+
+
+def binding_limits(bucket: NodeBucket, nodes: int) -> list[Limit]:
+    """The limits that leave the least room for new nodes of a bucket, less than so many. What the
+    server allows of the bucket alone counts where no other limit explains it."""
+    cores, own = bucket.vcpu_count, bucket.limits.own
+    room = {limit: limit.room(cores) for limit in bucket.limits.parts if limit.is_charged}
+    shared = {limit: left for limit, left in room.items() if limit is not own and left < nodes}
+    least = min(shared.values(), default=NO_LIMIT)
+    if own in room and room[own] < min(least, nodes):
+        return [own]
+    return [limit for limit, left in shared.items() if left == least]
+
+
+def _no_room(refused: Refused, why: WhyNot) -> Found:
+    bucket = refused.bucket
+    binding = binding_limits(bucket, _new_nodes_needed(refused, why))
+    if not binding:
+        text = in_words(refused.reject.explain().partition(": ")[2], LONGEST_TEXT)
+        return Found("Busy", (text,), text)
+    nodes = nodes_needed(refused, why) if why.request.whole else 1
+    each = [_limited(limit, bucket, nodes) for limit in binding]
+    hardest = max(each, key=lambda found: (found.is_never, found.nearness))
+    others = [found.text for found in each if found is not hardest]
+    hardest.text = "; and ".join([hardest.text, *others])
+    hardest.limits = binding
+    return hardest
+
+
+def _limited(limit: Limit, bucket: NodeBucket, nodes: int) -> Found:
+    """What one limit comes to that has no room for so many nodes."""
+    if isinstance(limit, HeldBack):
+        return _held(limit)
+    if isinstance(limit, ShutOff):
+        return Found("GangGathers", (limit.name,), limit.describe())
+    code, called = name_of_limit(limit)
+    if limit is bucket.limits.own:
+        most, cores = bucket.limits.max_count, NO_LIMIT
+        text = _of_the_server(bucket, nodes)
+    else:
+        most, cores = limit.max_nodes, limit.max_cores
+        text = _of_a_limit(limit, called, bucket, nodes)
+    stand = None
+    if nodes > most or nodes * bucket.vcpu_count > cores:
+        stand = Stand.NEVER
+        code = "GroupTooSmall" if code == "GroupFull" else code
+        text = _too_small(limit, called, bucket, nodes, most)
+    groups = code in ("GroupFull", "GroupTooSmall")
+    key = (bucket.nodearray, bucket.vm_size) if groups else (limit.name, stand)
+    return Found(code, key, text, stand)
+
+
+def name_of_limit(limit: Limit) -> tuple[str, str]:
+    """The code of a limit, and what people call it."""
+    for beginning, code, called in _LIMITS:
+        if limit.name.startswith(beginning):
+            inside = limit.name[len(beginning) :].replace(")", "", 1)
+            return code, called.format(inside.replace(", ", " in ", 1))
+    return "BucketLimit", limit.name
+
+
+def _of_a_limit(limit: Limit, called: str, bucket: NodeBucket, nodes: int) -> str:
+    said = limit.describe()
+    if not said.startswith(f"{limit.name} has "):
+        return said
+    figures = said.removeprefix(f"{limit.name} has ")
+    takes = f"{nodes} nodes take {nodes * bucket.vcpu_count}" if nodes > 1 else ""
+    takes = takes or f"a node takes {bucket.vcpu_count}"
+    in_cores = f", and {takes}" if limit.max_cores < NO_LIMIT else ""
+    return f"{called} has {figures}{in_cores}"
+
+
+def _of_the_server(bucket: NodeBucket, nodes: int) -> str:
+    left, most = bucket.limits.available_count, bucket.limits.max_count
+    wanted = f", and {nodes} are needed" if nodes > 1 else ""
+    return f"CycleCloud has room for {left} more {name_of(bucket)} (at most {most}){wanted}"
+
+
+def _too_small(limit: Limit, called: str, bucket: NodeBucket, nodes: int, most: int) -> str:
+    cores = nodes * bucket.vcpu_count
+    if limit.max_cores < min(NO_LIMIT, cores):
+        if limit.name.startswith("PlacementGroup("):
+            most = limit.max_cores // max(1, bucket.vcpu_count)
+            return f"a placement group takes at most {most} nodes, and {nodes} are needed"
+        return f"{called} allows {limit.max_cores} cores in all, and {cores} are needed"
+    return f"{called} allows {most} nodes in all, and {nodes} are needed"
+
+
+def _held(limit: HeldBack) -> Found:
+    known = limit.known
+    now = clock.time()
+    code = OF_BACKOFF.get(known.cause.value, "CapacityBackoff")
+    times = f", {known.streak} times in a row" if known.streak > 1 else ""
+    text = f"{limit.name} is in back-off ({known.cause.value}{times})"
+    if now < known.until:
+        text = f"{text}: next try {at_time(known.until)}"
+        return Found(code, (limit.name,), text, until=known.until, said=known.message)
+    text = f"{text}: {limit.max_nodes or 'nodes that boot are'} tried first"
+    return Found(code, (limit.name,), text, until=known.open_at, said=known.message)
+
+
+def _unusable(bucket: NodeBucket, reason: str) -> Found:
+    code = _REASONS.get(reason, "SizeUnusable")
+    if code == "NodearrayDisabled":
+        text = f"nodearray {bucket.nodearray} is disabled (autoscale.enabled=false)"
+        return Found(code, (bucket.nodearray,), text)
+    texts = {
+        "SizeNotActivated": "is not activated for the subscription (NotActivated)",
+        "SizeRetired": "is retired or disabled in CycleCloud (DisabledMachineType)",
+    }
+    text = f"{bucket.vm_size} {texts.get(code, f'cannot be used: {reason}')}"
+    return Found(code, (bucket.vm_size, reason), text, said=reason)
+
+
+def _finish(found: Found, known: Known) -> None:
+    """Put into the text what is known only when all buckets were looked at."""
+    if found.code == "TooLarge":
+        name, needed = found.key
+        numbers = sorted(found.facts, key=lambda has: _number(getattr(has, "value", has)))
+        most = numbers[-1] if numbers else 0
+        found.text = f"a node needs {needed} of {name}, and the largest has {most}"
+    elif found.code == "OtherValue" and "{0}" in found.text:
+        found.text = found.text.format(listed(found.facts))
+
+
+def causes_of(found: Sequence[Found]) -> tuple[Cause, ...]:
+    """Causes, as they are told, nearest first."""
+    return tuple(map(cause_of, found))

@@ -1,0 +1,57 @@
+"""The verdict on a job that waits: what is in its way, made of what the engine says of every
+bucket now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hpc.autoscale.explaining.codes import CODES
+from hpc.autoscale.explaining.refusals import Found, by_bucket, causes_of
+from hpc.autoscale.explaining.words import at_time
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
+
+
+def verdict_on_waiting(job: Job, node_mgr: NodeManager, of_gang: str = "") -> Verdict:
+    """Why a job of a queue has not all that it wants, as things are now; nothing is changed.
+
+    `of_gang`: what is known of it as a gang of which a part has come. Cost: that of looking for the
+    job on every bucket and, where nodes must be asked one by one, on every node.
+    """
+    found = by_bucket(job, job.who_refuses(node_mgr), node_mgr)
+    return verdict_of(job.name, found, of_gang)
+
+
+def verdict_of(name: str, found: Sequence[Found], of_gang: str = "") -> Verdict:
+    """The verdict on a job that has these things in its way."""
+    about, causes = f"job {name}", causes_of(found)
+    if of_gang:
+        code = CODES["GangGathers"]
+        causes = (Cause("GangGathers", of_gang, nearness=code.nearness), *causes)
+    if not causes:
+        causes = (_nothing_known(found),)
+    first = causes[0]
+    stand = Stand.WAITS if of_gang or not found or not found[0].is_never else Stand.NEVER
+    return Verdict(
+        about, stand, first.code, line_of(about, stand, first), causes, until=first.until
+    )
+
+
+def line_of(about: str, stand: Stand, first: Cause) -> str:
+    """The one sentence of a verdict."""
+    how = {
+        Stand.WAITS: "waits",
+        Stand.NEVER: "can never run",
+        Stand.UNKNOWN: "nobody can tell",
+    }.get(stand, "")
+    said = first.text
+    if first.until is not None and "next try" not in said:
+        said = f"{said}; next try {at_time(first.until)}"
+    return on_one_line(f"{about[:1].upper()}{about[1:]} {how}: {said}")
+
+
+def _nothing_known(found: Sequence[Found]) -> Cause:
+    code = CODES["Unexplained"]
+    return Cause("Unexplained", "no node has room for it", nearness=code.nearness)

@@ -1,0 +1,64 @@
+"""Words for verdicts: times, amounts of money, places, and what buckets are called when they are
+many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from hpc.autoscale import clock
+from hpc.autoscale.errors import counted
+from hpc.autoscale.node.bucket import NodeBucket
+
+_MOST_NAMED = 3
+
+
+def in_time(seconds: float) -> str:
+    """A time span for people: `40 s`, `4 min`, `2.5 h`, `3 days`. It is never said to be shorter
+    than it is by more than a half of its unit."""
+    if seconds < 120:
+        return f"{max(0.0, seconds):.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 172800:
+        return f"{round(seconds / 3600, 1):g} h"
+    return f"{seconds / 86400:.0f} days"
+
+
+def at_time(when: float) -> str:
+    """A unix time that lies ahead: `in 4 min (14:03:20 UTC)`."""
+    said = datetime.fromtimestamp(when, UTC).strftime("%H:%M:%S UTC")
+    return f"in {in_time(when - clock.time())} ({said})"
+
+
+def per_hour(price: float | None) -> str:
+    """US dollars for an hour; `price not known` for None."""
+    return "price not known" if price is None else f"${price:.2f}/h"
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names in one line, the first few of many."""
+    every = list(dict.fromkeys(map(str, names)))
+    more = len(every) - _MOST_NAMED
+    return ", ".join(every) if more <= 0 else f"{', '.join(every[:_MOST_NAMED])} and {more} more"
+
+
+def name_of(bucket: NodeBucket) -> str:
+    """A bucket without its placement group: `htc/Standard_F4s_v2`."""
+    return f"{bucket.nodearray}/{bucket.vm_size}"
+
+
+def names_of(buckets: Sequence[NodeBucket]) -> str:
+    """Buckets in one phrase; placement groups of one nodearray and VM size are only counted."""
+    places = dict.fromkeys((str(b.nodearray), str(b.vm_size)) for b in buckets)
+    groups = dict.fromkeys(b.placement_group for b in buckets if b.placement_group)
+    arrays = list(dict.fromkeys(array for array, _ in places))
+    if len(places) == 1:
+        said = "/".join(next(iter(places)))
+    elif len(arrays) == 1:
+        said = f"{arrays[0]}, {len(places)} VM sizes"
+    else:
+        said = f"{listed(arrays)}, {counted(len(places), 'VM size')}"
+    if len(groups) == 1 and len(buckets) == 1:
+        return f"{said} in {next(iter(groups))}"
+    return f"{said} ({counted(len(groups), 'placement group')})" if groups else said

@@ -1,0 +1,109 @@
+"""What is in the way of a job that waits: one cause for what is equal, nearest first."""
+
+import json
+
+import pytest
+
+from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
+from hpc.autoscale.explaining.codes import CODES
+from hpc.autoscale.explaining.waiting import verdict_on_waiting
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.results.verdicts import Stand
+from hpc.autoscale.simulator import serve
+
+SMALL, LARGE = "Standard_F4s_v2", "Standard_F16s_v2"
+OFF = {"Configuration": {"autoscale": {"enabled": False}}}
+CLOUD = {
+    "clusters": {
+        "demo": {
+            "region": "westus2",
+            "nodearrays": {
+                "htc": {
+                    "machine_types": [SMALL, {"name": LARGE, "invalid_reason": "NotActivated"}]
+                },
+                "hpc": {
+                    "machine_types": ["Standard_HB120rs_v3"],
+                    "max_placement_group_size": 4,
+                    "placement_groups": [f"pg{number}" for number in range(10)],
+                },
+                "off": {"machine_types": ["Standard_E64s_v3"], "attributes": OFF},
+            },
+        }
+    },
+    "regions": {"westus2": {"family_quotas": {"standardFSv2Family": 8}}},
+}
+
+
+@pytest.fixture(scope="module")
+def manager():
+    """Two small nodes at most, ten groups of four large ones, and sizes that cannot be used."""
+    with serve(CLOUD) as simulator:
+        yield new_node_manager(simulator.connection("demo"))
+
+
+ON_HTC = {"nodearray": "htc", "ncpus": 4}
+ROWS = [
+    ("NotActivated", {"node.vm_size": LARGE}, {}, "SizeNotActivated", Stand.NEVER),
+    ("disabled", {"nodearray": "off", "ncpus": 64}, {}, "NodearrayDisabled", Stand.NEVER),
+    ("typo", {"ncpsu": 4}, {}, "UnknownResource", Stand.NEVER),
+    ("typo in an array", {"nodearray": "hcp"}, {}, "UnknownValue", Stand.NEVER),
+    ("too large", {"nodearray": "htc", "ncpus": 32}, {}, "TooLarge", Stand.NEVER),
+    ("quota", {"nodearray": "htc", "ncpus": 4}, {"iterations": 3}, "FamilyQuota", Stand.WAITS),
+    (
+        "group",
+        {"nodearray": "hpc", "in-a-placement-group": True},
+        {"node_count": 5, "colocated": True},
+        "GroupTooSmall",
+        Stand.NEVER,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "shape", "code", "stand"),
+    [row[1:] for row in ROWS],
+    ids=[row[0] for row in ROWS],
+)
+def test_the_cause_that_is_lifted_first(manager, constraints, shape, code, stand):
+    """Is what the line says, before wrong nodearrays, which come last."""
+    verdict = verdict_on_waiting(Job("j1", constraints, **shape), manager)
+    assert (verdict.code, verdict.stand) == (code, stand)
+    assert verdict.causes[0].text in verdict.line
+    assert verdict.line.startswith("Job j1 ")
+    nearness = [cause.nearness for cause in verdict.causes]
+    assert nearness == sorted(nearness)
+    if "nodearray" in constraints and code != "UnknownValue":
+        assert verdict.causes[-1].code == "OtherNodearray"
+    assert {cause.code for cause in verdict.causes} <= CODES.keys()
+    assert json.loads(json.dumps(verdict.to_dict()))["code"] == code
+
+
+def test_groups_that_are_equal_are_one_line(manager):
+    """With how many they are."""
+    job = Job("gang", {"nodearray": "hpc", "in-a-placement-group": True}, node_count=5, colocated=1)
+    first = verdict_on_waiting(job, manager).causes[0]
+    assert (first.where, first.count) == ("hpc/Standard_HB120rs_v3 (10 placement groups)", 10)
+    assert first.text == "a placement group takes at most 4 nodes, and 5 are needed"
+
+
+def test_a_guess_for_unknown_names(manager):
+    """Of a resource, of a nodearray, and of a VM size."""
+    for constraints, meant in (
+        ({"ncpsu": 4}, "did you mean 'ncpus'?"),
+        ({"nodearray": "hcp"}, "did you mean 'hpc'?"),
+        ({"node.vm_size": "Standard_F4sv2"}, "did you mean 'Standard_F4s_v2'?"),
+    ):
+        assert meant in verdict_on_waiting(Job("j", constraints), manager).line
+
+
+def test_a_size_that_azure_does_not_have_there(manager):
+    """Is told from one that no nodearray has."""
+    verdict = verdict_on_waiting(Job("j", {"node.vm_size": "Standard_ND96isr_H100_v5"}), manager)
+    assert verdict.code in ("SizeNotInRegion", "UnknownValue")
+
+
+def test_a_reason_that_somebody_gives_in_words_has_a_verdict_too():
+    """Of a job that is not satisfied."""
+    verdict = UnsatisfiedJob("j", 2, "because").verdict
+    assert (verdict.line, verdict.stand) == ("Job j waits: because", Stand.WAITS)
