@@ -33,3 +33,11 @@ def nothing_left_behind():
     """Put back whatever a test has changed for the whole process."""
     with a_process_of_its_own():
         yield
+
+
+@pytest.fixture(scope="module")
+def redis_home():
+    """The home of a queue whose embedded Redis runs for all tests of a module."""
+    job_queue = pytest.importorskip("builders.job_queue")
+    with job_queue.a_redis() as home:
+        yield home

@@ -3,7 +3,8 @@
 Broker, worker and submitter run here, side by side. Each figure is printed with its target and
 with what AWS-Cyclone-Solution was observed to do, on more than a thousand vCPU. `--kill N` instead
 runs N jobs while workers are killed and the broker is restarted, and fails unless every job ended
-and each run beyond the first has a lost worker in the history.
+and each run beyond the first has a lost worker in the history; then it deletes N / 5 waiting jobs,
+and fails if one of them begins afterwards.
 """
 
 import argparse
@@ -172,7 +173,31 @@ def kill_workers(count: int, seed: int) -> int:
             worker.kill()
             worker.wait()
         print()
-        return judge(queue, job, log, kills)
+        return judge(queue, job, log, f"{kills} kills, {2 - len(restarts)} restarts of the broker")
+
+
+def delete_waiting(count: int) -> int:
+    """Delete so many waiting jobs, half of them in an array, while a worker works them off; 0 when
+    none of them begins afterwards."""
+    with a_site() as (queue, config):
+        queue.submit_all([JobSpec("doomed", {"argv": ["sleep", "0.05"]})] * (count - count // 2))
+        queue.submit(array_of(count // 2, {"argv": ["sleep", "0.05"]}))
+        with a_worker(config):
+            while sum(queue.store.begun().values()) < SLOTS:
+                time.sleep(0.01)
+            words = [sys.executable, "-m", "hpc_queue.cli", "-C", str(config), "del"]
+            began = time.perf_counter()
+            deleted = subprocess.run(
+                [*words, "-d", "default"],
+                stdout=subprocess.DEVNULL,
+                check=True,
+                env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            )
+            took, begun = time.perf_counter() - began, sum(queue.store.begun().values())
+            wait_for(queue, queue.submit(JobSpec("after", {"argv": ["true"]}, priority=0)))
+            later = sum(queue.store.begun().values()) - begun - 1
+    print(f"{count} jobs deleted in {took:.1f} s, {begun} had begun; {later} began afterwards")
+    return int(later != 0 or deleted.returncode != 0)
 
 
 def kill_broker(queue: Queue) -> None:
@@ -184,7 +209,7 @@ def kill_broker(queue: Queue) -> None:
     embedded.ensure_started(queue.settings.home)
 
 
-def judge(queue: Queue, job: str, log: Path, kills: int) -> int:
+def judge(queue: Queue, job: str, log: Path, what_was_done: str) -> int:
     """Compare what ran with what the history explains."""
     found = queue.store.job(job)
     ran = Counter(int(line) - 1 for line in log.read_text().split())
@@ -198,7 +223,7 @@ def judge(queue: Queue, job: str, log: Path, kills: int) -> int:
     wrong = sum(1 for at in range(found.spec.count) if (at + 1) % 100 == 7)
     expected = {State.Failed: wrong, State.Successful: found.spec.count - wrong}
     good = all(found.counts[state] == number for state, number in expected.items())
-    print(f"{kills} kills; {once} ran once, {sum(explained.values())} runs were lost")
+    print(f"{what_was_done}; {once} ran once, {sum(explained.values())} runs were lost")
     print(f"never ran: {len(never)}; ran again without a reason: {len(unexplained)}")
     print({state.name: number for state, number in found.counts.items() if number})
     return int(bool(unexplained or never or not good))
@@ -211,7 +236,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.kill:
-        return kill_workers(options.kill, options.seed)
+        return kill_workers(options.kill, options.seed) or delete_waiting(options.kill // 5)
     return report(0.1 if options.quick else 1.0)
 
 

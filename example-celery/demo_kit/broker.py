@@ -24,7 +24,7 @@ KINDS = ("embedded", "redis", "amqp")
 # The longest path that fits a Unix socket address everywhere (Linux 107, macOS 103).
 _SOCKET_PATH_LIMIT = 103
 _POLICY = Path("/usr/sbin/policy-rc.d")
-_RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 
 class Unavailable(Exception):
@@ -94,7 +94,7 @@ def _start_redis(directory: Path, processes: Processes) -> Broker:
 
 
 def _start_rabbitmq(directory: Path, processes: Processes) -> Broker:
-    program = _installed(_RABBITMQ, "rabbitmq-server")
+    program = _installed(RABBITMQ, "rabbitmq-server")
     port = free_port()
     settings = {
         "HOME": directory,

@@ -28,6 +28,12 @@ class Queue:
         self._tickets: tickets.Tickets | None = None
 
     @property
+    def _is_one_redis(self) -> bool:
+        """Whether messages are where the jobs are."""
+        settings = self.settings
+        return settings.store in ("", settings.broker) and tickets.is_redis(self._broker)
+
+    @property
     def tickets(self) -> tickets.Tickets:
         """What writes tickets; Celery is imported for the first of them."""
         if self._tickets is None:
@@ -64,7 +70,11 @@ class Queue:
         self._check(spec)
         if each and len(each) != spec.count:
             raise QueueError(f"expected {spec.count} replacements, found {len(each)}")
-        job, is_free = self.store.submit(spec, each, self.settings.keep, token)
+        ticket = ("", "")
+        if spec.count == 1 and self._is_one_redis:
+            # one round trip, and no moment in which there is the job and no ticket
+            ticket = self.tickets.written_by_redis(spec.definition, spec.priority)
+        job, is_free = self.store.submit(spec, each, self.settings.keep, token, ticket)
         if is_free:
             self._send(spec, tickets.split(job, 0, spec.count))
         return job

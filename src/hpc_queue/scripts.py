@@ -171,13 +171,14 @@ end
 
 SUBMIT = r"""
 -- token, number of elements, class, description, retries, whether failures are retried and any
--- end will do, how long it is kept, ids that it is after in one text, then the blocks of what
--- differs between elements -> id, how many jobs it waits for
+-- end will do, how long it is kept, ids that it is after in one text, the list for its ticket or
+-- '', the ticket with @JOB@ in the place of the id, then the blocks of what differs between
+-- elements -> id, how many jobs it waits for, whether its ticket was written (1)
 local token, n, class, after_any, after = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[9], {}
 for other in ARGV[11]:gmatch('%d+') do after[#after + 1] = other end
 local known = redis.call('GET', key('token', token))
 if known then
-  return {known, redis.call('HGET', key('job', known), 'held') or '0'}
+  return {known, redis.call('HGET', key('job', known), 'held') or '0', ARGV[12] ~= '' and 1 or 0}
 end
 for _, other in ipairs(after) do
   if redis.call('EXISTS', key('job', other)) == 0 then
@@ -193,7 +194,7 @@ redis.call('HINCRBY', P .. 'count', class .. '/0', n)
 redis.call('ZADD', P .. 'jobs', id, id)
 redis.call('SADD', P .. 'open', id)
 redis.call('SET', key('token', token), id, 'EX', 86400)
-for at = 12, #ARGV do redis.call('HSET', key('par', id), at - 12, ARGV[at]) end
+for at = 14, #ARGV do redis.call('HSET', key('par', id), at - 14, ARGV[at]) end
 local held, refused = 0, nil
 for _, other in ipairs(after) do
   local said = redis.call('HMGET', key('job', other), 'ended', 'n2', 'count')
@@ -211,7 +212,12 @@ if refused then
   redis.call('HSET', key('job', id), 'held', 0)
   settle(id)
 end
-return {id, tostring(held)}
+local written = 0
+if ARGV[12] ~= '' and held == 0 and not refused then
+  redis.call('LPUSH', ARGV[12], (ARGV[13]:gsub('@JOB@', id)))
+  written = 1
+end
+return {id, tostring(held), written}
 """
 
 STEP = r"""

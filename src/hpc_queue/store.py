@@ -169,16 +169,18 @@ class Store:
         each: Sequence[Mapping[str, str]] = (),
         keep: float = 0,
         token: str | None = None,
+        ticket: tuple[str, str] = ("", ""),
     ) -> tuple[str, bool]:
-        """Add a job; its id, and whether it may begin at once.
+        """Add a job; its id, and whether it may begin at once and needs tickets.
 
         `each` has the replacements of each element of an array. With the `token` of an earlier call
         nothing is added, and the same id returned. What is known of the job is forgotten `keep`
-        seconds after its end; 0 for never.
+        seconds after its end; 0 for never. A `ticket`, the key of a list and the text of a message
+        with `@JOB@` for the id, is written with the job; then it needs none.
         """
         spec.checked()
-        said = self._run("submit", *self._submission(spec, each, keep, token))
-        return said[0].decode(), said[1] == b"0"
+        said = self._run("submit", *self._submission(spec, each, keep, token, ticket))
+        return said[0].decode(), said[1] == b"0" and not said[2]
 
     def submit_all(self, specs: Iterable[JobSpec], keep: float = 0) -> list[tuple[str, bool]]:
         """The same for many jobs, sent together; none is added when one cannot be."""
@@ -200,6 +202,7 @@ class Store:
         each: Sequence[Mapping[str, str]],
         keep: float,
         token: str | None,
+        ticket: tuple[str, str] = ("", ""),
     ) -> list[str | bytes | int]:
         blocks = [
             zlib.compress(json.dumps(each[at : at + BLOCK]).encode())
@@ -208,7 +211,7 @@ class Store:
         head: list[str | bytes | int] = [token or uuid.uuid4().hex, spec.count]
         head += [spec.demand_class(), spec.to_json(), spec.retries, int(spec.retry_failed)]
         head += [int(spec.after_any), int(keep), " ".join(dict.fromkeys(spec.after))]
-        return [*head, *blocks]
+        return [*head, *ticket, *blocks]
 
     # -- running
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TASK = "hpcq.run"
 CHUNK = 100
 """The most elements that one ticket is for."""
+_JOB, _TAG = "@JOB@", "@TAG@"
 _VISIBILITY = 3600.0
 _PERSISTENT = 2
 
@@ -65,8 +66,13 @@ def _kombu_queue(definition: str) -> Any:
     return Queue(name, routing_key=name, max_priority=9)  # type: ignore[no-untyped-call]
 
 
+def is_redis(broker: str) -> bool:
+    """Whether a broker is a Redis."""
+    return broker.startswith(("redis", "sentinel"))
+
+
 def _transport_options(broker: str) -> dict[str, Any]:
-    if not broker.startswith(("redis", "sentinel")):
+    if not is_redis(broker):
         return {}
     return {
         "priority_steps": list(range(10)),
@@ -91,8 +97,10 @@ class Tickets:
         self._app = app
         self._connection: Any = None
         self._template: Any = None
-        self._is_amqp = not str(app.conf.broker_write_url).startswith(("redis", "sentinel"))
+        self._is_amqp = not is_redis(str(app.conf.broker_write_url))
         self._declared: set[str] = set()
+        # by definition and priority: key of the list, and the text of a message
+        self._texts: dict[tuple[str, int], tuple[str, str]] = {}
 
     def send(self, definition: str, priority: int, chunks: Sequence[Range]) -> None:
         """Write a ticket for each of these chunks. BrokerUnreachable when that cannot be done."""
@@ -110,6 +118,29 @@ class Tickets:
         except self._broken() as error:
             self.close()
             raise BrokerUnreachable(f"expected the broker to take a message: {error}") from error
+
+    def written_by_redis(self, definition: str, priority: int) -> tuple[str, str]:
+        """A ticket for one element of a job without an id yet, as Redis itself can write it: the
+        key of a list, and the text to put there, with `@JOB@` in the place of the id."""
+        known = self._texts.get((definition, priority))
+        if known is None:
+            try:
+                channel = self._connected()
+                self._declare(definition)
+            except self._broken() as error:
+                self.close()
+                raise BrokerUnreachable(f"expected a broker for tickets: {error}") from error
+            message = self._message(channel, priority, [(_JOB, 0, 1)], _TAG)
+            name = queue_name(definition)
+            # what the channel adds when it publishes
+            message["properties"].update(
+                body_encoding="utf-8",
+                delivery_tag=_TAG,
+                delivery_info={"exchange": "", "routing_key": name},
+            )
+            known = channel._q_for_pri(name, 9 - priority), json.dumps(message)
+            self._texts[definition, priority] = known
+        return known[0], known[1].replace(_TAG, uuid.uuid4().hex)
 
     def depth(self, definition: str) -> int:
         """How many tickets wait at the broker."""
@@ -135,9 +166,13 @@ class Tickets:
     def _publish(self, definition: str, priority: int, ranges: Sequence[Range]) -> None:
         channel = self._connected()
         self._declare(definition)
-        task, name = self._task(), uuid.uuid4().hex
+        message = self._message(channel, priority, ranges, uuid.uuid4().hex)
+        channel.basic_publish(message, exchange="", routing_key=queue_name(definition))
+
+    def _message(self, channel: Any, priority: int, ranges: Sequence[Range], name: str) -> Any:
+        task = self._task()
         # what Producer.publish does, without what it does for exchanges and compression
-        message = channel.prepare_message(
+        return channel.prepare_message(
             json.dumps([[[list(one) for one in ranges]], *task.body[1:]]),
             # with Redis 0 is the first to go, with RabbitMQ the last
             priority=priority if self._is_amqp else 9 - priority,
@@ -150,7 +185,6 @@ class Tickets:
                 "delivery_mode": _PERSISTENT,
             },
         )
-        channel.basic_publish(message, exchange="", routing_key=queue_name(definition))
 
     def _task(self) -> Any:
         """A message of Celery, made once; each ticket has its own id and its own ranges."""

