@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autostop.callback import Metadata
+from hpc_queue import searching
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
 from hpc_queue.queue import Queue
 from hpc_queue.slots import LEAVES, Worker
@@ -68,32 +69,6 @@ def give_up(queue: Queue, worker: str, why: str, beats: int | None = None) -> in
             continue
     queue.release(released)
     return len(chunks)
-
-
-def write_forgotten(queue: Queue) -> int:
-    """Write tickets for what waits without one; how many.
-
-    A definition has forgotten jobs when some wait, no ticket is at the broker, and nothing has
-    begun since the last call, which may have been that of another leader.
-    """
-    begun, waiting = queue.store.begun(), set()
-    for (kind, state), number in queue.store.counts().items():
-        if state == "0" and number > 0:
-            waiting.add(kind.partition("|")[0])
-    now = {
-        name: begun.get(name, 0)
-        for name in waiting & set(queue.settings.definitions)
-        if not queue.tickets.depth(name)
-    }
-    before = queue.store.exchange_looks(now)
-    missing = {name for name, number in now.items() if before.get(name) == number}
-    written = 0
-    for job in queue.store.jobs(queue.store.job_ids(only_open=True) if missing else ()):
-        if job.spec.definition in missing and not job.held:
-            written += queue.write_tickets(job.id)
-    if written:
-        logging.warning("%d tickets were missing and are written anew", written)
-    return written
 
 
 class Attendant:
@@ -207,7 +182,8 @@ class Attendant:
                 logging.warning("%s: silent for %g s", why, self._silence.lease)
                 give_up(self._queue, silent.name, why, silent.beats)
         if store.may_search(self._silence.lease):
-            write_forgotten(self._queue)
+            searching.write_forgotten(self._queue)
+            searching.write_overtaken(self._queue)
             self._looked_at = store.forget_ended(self._looked_at)
 
     def _look_for_events(self, now: float) -> None:

@@ -243,16 +243,23 @@ def delete(options: Options) -> int:
     _want_some(options)
     queue = _open(options)
     wanted = State.named(options.state) if options.state else None
-    for job, low, high in _selected(queue, options):
-        if not job.open:
-            if options.id:
-                print(f"{job.id}: has ended already")
-            continue
-        waited = run = 0
-        for first, last in _ranges(queue, job, low, high, wanted):
-            one = queue.cancel_range(job.id, first, last)
-            waited, run = waited + one[0], run + one[1]
-        print(f"{job.id}: {waited} cancelled, {run} running ended")
+    selected = _selected(queue, options)
+    chosen = [
+        (job.id, first, last)
+        for job, low, high in selected
+        if job.open
+        for first, last in _ranges(queue, job, low, high, wanted)
+    ]
+    came = {job.id: (0, 0) for job, _, _ in selected if job.open}
+    for (job_id, _, _), (waited, run) in zip(chosen, queue.cancel_ranges(chosen), strict=True):
+        before = came[job_id]
+        came[job_id] = before[0] + waited, before[1] + run
+    for job, _, _ in selected:
+        if job.id in came:
+            waited, run = came.pop(job.id)
+            print(f"{job.id}: {waited} cancelled, {run} running ended")
+        elif options.id and not job.open:
+            print(f"{job.id}: has ended already")
     return 0
 
 

@@ -24,6 +24,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.regions import configured_weights
 from hpc.autoscale.workers import MeanRunTime, WorkerDemand
 from hpc_queue.attendant import Silence, give_up
 from hpc_queue.queue import Queue
@@ -86,6 +87,8 @@ class QueueDriver(SchedulerDriver):
         self._read_only = False
         # how many workers are wanted, by definition
         self._wanted: dict[str, int] = {}
+        # the weights of regions of this pass
+        self._weights: dict[str, float] = {}
         # by definition: what the store said last of ended runs, and the mean of their times
         self._ran: dict[str, tuple[int, float]] = {}
         self._took: dict[str, MeanRunTime] = {}
@@ -112,6 +115,7 @@ class QueueDriver(SchedulerDriver):
         """
         queue = self._opened(config)
         self._read_only = bool(config.get("read_only"))
+        self._weights = dict(configured_weights(config) or {})
         self._workers = queue.store.workers()
         if not self._read_only:
             self._give_up_silent(queue)
@@ -243,7 +247,11 @@ class QueueDriver(SchedulerDriver):
                 node.state = NodeStatus("Failed")
         if not self._read_only:
             self._forget_evicted(listed, scheduler_nodes)
-            seen = {"wanted": self._wanted, "regions": _by_region(cc_nodes)}
+            seen = {
+                "wanted": self._wanted,
+                "regions": _by_region(cc_nodes),
+                "weights": self._weights,
+            }
             self._opened_queue.store.note_cluster(seen)
 
     def _forget_evicted(self, listed: set[str], hosts: list[SchedulerNode]) -> None:

@@ -132,15 +132,16 @@ class Queue:
     def cancel(self, text: str, why: str = "cancelled by hand") -> tuple[int, int]:
         """Cancel a job or an element; how many waited, and how many run and are ended now."""
         job, low, high = self.find(text)
-        return self.cancel_range(job.id, low, high, why)
+        (found,) = self.cancel_ranges([(job.id, low, high)], why)
+        return found
 
-    def cancel_range(
-        self, job: str, low: int, high: int, why: str = "cancelled by hand"
-    ) -> tuple[int, int]:
-        """The same for a range of positions."""
-        waited, run, released = self.store.cancel(job, low, high, why)
-        self.release(released)
-        return waited, run
+    def cancel_ranges(
+        self, ranges: Sequence[Range], why: str = "cancelled by hand"
+    ) -> list[tuple[int, int]]:
+        """The same for ranges of positions, sent together; what each came to."""
+        found = self.store.cancel_all(ranges, why)
+        self.release(job for _, _, released in found for job in released)
+        return [(waited, run) for waited, run, _ in found]
 
     def retry(self, text: str, states: Iterable[State]) -> int:
         """Let ended elements in these states wait again; how many there were."""

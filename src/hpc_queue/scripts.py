@@ -21,13 +21,15 @@ Keys, each after the prefix of the queue:
     numbers         hash: the names of the last 100,000 workers, by number
     run:<name>      hash, by slot: which element runs there, where its chunk ends, and the token
     cmd:<name>      list: what a worker is told
-    count           hash, by `<class>/<state>`; a class is a definition with what a job of it takes
+    count           hash, by `<class>/<state>`; a class is a definition with what a job of it takes,
+                    of ended elements the definition alone
     begun           hash: how many runs have begun, by definition
     ran             hash: how many have ended by themselves, and for how long they ran, likewise
     cluster         what the last pass of the loop has seen of the cluster
     closed:<node>   there while nothing is to begin on workers that join from a node
     leader          the worker that looks after the others, for as long as it says so
     searched, looks when it was last searched for jobs without a ticket, and what was found
+    overtaken       which jobs later ones have overtaken, as a search has found them
     token:<token>   the job of a submission
     halt            there while nothing may begin
 """
@@ -52,6 +54,16 @@ local function bytes_of(states)
 end
 local WAITING = @WAITING@
 
+-- so many more elements of a class in a state. Those that have ended are counted by definition
+-- alone; of other classes nothing is kept where there are none
+local function tally(class, state, n)
+  if state ~= 'h' and tonumber(state) > 1 then class = class:match('^[^|]*') .. '|||' end
+  local field = class .. '/' .. state
+  if redis.call('HINCRBY', P .. 'count', field, n) == 0 and class:sub(-3) ~= '|||' then
+    redis.call('HDEL', P .. 'count', field)
+  end
+end
+
 local function count(id, from, to, n)
   if n == 0 then return end
   local about = redis.call('HMGET', key('job', id), 'class', 'held')
@@ -59,8 +71,8 @@ local function count(id, from, to, n)
   local function named(state) return (state == 0 and held) and 'h' or tostring(state) end
   redis.call('HINCRBY', key('job', id), 'n' .. from, -n)
   redis.call('HINCRBY', key('job', id), 'n' .. to, n)
-  redis.call('HINCRBY', P .. 'count', about[1] .. '/' .. named(from), -n)
-  redis.call('HINCRBY', P .. 'count', about[1] .. '/' .. named(to), n)
+  tally(about[1], named(from), -n)
+  tally(about[1], named(to), n)
 end
 
 local function note(id, first, last, what)
@@ -119,8 +131,8 @@ local function settle(first)
             redis.call('HSET', key('job', other), 'held', 0)
             todo[#todo + 1] = other
           elseif redis.call('HINCRBY', key('job', other), 'held', -1) == 0 then
-            redis.call('HINCRBY', P .. 'count', about[4] .. '/h', -about[3])
-            redis.call('HINCRBY', P .. 'count', about[4] .. '/0', about[3])
+            tally(about[4], 'h', -about[3])
+            tally(about[4], '0', about[3])
             released[#released + 1] = other
           end
         end
@@ -190,7 +202,7 @@ redis.call('HSET', key('job', id), 'class', class, 'count', n, 'held', 0, 'submi
   'spec', ARGV[6], 'retries', ARGV[7], 'retry_failed', ARGV[8], 'after_any', after_any,
   'keep', ARGV[10], 'n0', n, 'n1', 0, 'n2', 0, 'n3', 0, 'n4', 0, 'n5', 0)
 redis.call('SETRANGE', key('st', id), n - 1, '\0')
-redis.call('HINCRBY', P .. 'count', class .. '/0', n)
+tally(class, '0', n)
 redis.call('ZADD', P .. 'jobs', id, id)
 redis.call('SADD', P .. 'open', id)
 redis.call('SET', key('token', token), id, 'EX', 86400)
@@ -204,8 +216,8 @@ for _, other in ipairs(after) do
 end
 if held > 0 then
   redis.call('HSET', key('job', id), 'held', held)
-  redis.call('HINCRBY', P .. 'count', class .. '/0', -n)
-  redis.call('HINCRBY', P .. 'count', class .. '/h', n)
+  tally(class, '0', -n)
+  tally(class, 'h', n)
 end
 if refused then
   cancel_waiting(id, 0, n, because_of(refused))

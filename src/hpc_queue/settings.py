@@ -42,6 +42,7 @@ class Definition:
     - `directories`: where jobs have their directories; empty for below the home of the queue
     - `keep_directories`: of which jobs they stay: `failed`, `all` or `none`
     - `output_bytes`: how much of the end of an output is kept
+    - `output_limit`: how many bytes a job may write before it is ended; 0 for no limit
     """
 
     name: str = "default"
@@ -60,6 +61,7 @@ class Definition:
     directories: str = ""
     keep_directories: str = "failed"
     output_bytes: int = 4096
+    output_limit: int = 1 << 30
 
     def allows(self, name: str) -> bool:
         """Whether this Python callable may run in a worker."""
@@ -267,4 +269,5 @@ _DEFINITION: dict[str, _Kind] = {
     "directories": ("a path", _text),
     "keep_directories": (f"one of {', '.join(_KEEP)}", _kept),
     "output_bytes": _whole(0),
+    "output_limit": _whole(0),
 }

@@ -34,6 +34,8 @@ from hpc_queue.store import BLOCK, Ended, Step, Store
 
 PATIENCE = 0.2
 """Seconds that one element may take before the rest of its chunk is given back."""
+AGE = 30.0
+"""Seconds for which a job that takes several slots may see others begin that fit sooner."""
 _SHOW = 1.0
 """Seconds between two looks at the output of a running job."""
 LEAVES = "its worker leaves"
@@ -56,6 +58,16 @@ class Element:
     position: int
     tries: int
     token: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """That of a thread that waits for slots, and since when it does."""
+
+    since: float
+
+    def is_old(self) -> bool:
+        return time.monotonic() - self.since >= AGE
 
 
 class Worker:
@@ -89,6 +101,8 @@ class Worker:
         self._all: list[_Slot] = []
         self._changed = threading.Condition()
         self._taken = 0
+        # since when each thread waits for slots, in the order in which they came
+        self._waiting: list[_Place] = []
 
     def take(self, ranges: Sequence[Range]) -> None:
         """Work off a ticket; called by Celery in a thread of its pool."""
@@ -107,19 +121,34 @@ class Worker:
     def _room(self, cores: int) -> Iterator[None]:
         """Wait until so many slots are free, and take them; at most all that there are.
 
+        What fits goes first for a while; then slots are kept free for who has waited the longest.
         It also ends when the worker stops: then nothing is begun.
         """
         taken = min(cores, self.slots)
         with self._changed:
-            while self._taken + taken > self.slots and not self.stopping.is_set():
-                self._changed.wait(timeout=1.0)
+            place = _Place(time.monotonic())
+            self._waiting.append(place)
+            while not self._may_enter(place, taken) and not self.stopping.is_set():
+                self._changed.wait(timeout=min(1.0, AGE))
+            self._waiting.remove(place)
             self._taken += taken
+            self._changed.notify_all()
         try:
             yield
         finally:
             with self._changed:
                 self._taken -= taken
                 self._changed.notify_all()
+
+    def _may_enter(self, place: _Place, taken: int) -> bool:
+        first = self._waiting[0]
+        if first is not place and first.is_old():
+            return False
+        return self._taken + taken <= self.slots
+
+    def is_short_of_room(self) -> bool:
+        """Whether something has waited for slots for so long that others are to make room."""
+        return any(place.is_old() for place in self._waiting[:1])
 
     def is_busy(self) -> bool:
         """Whether anything runs."""
@@ -193,11 +222,13 @@ class _Slot:
         return self._queue.store
 
     def work_off(self, chunk: Range) -> None:
-        """Run what waits in a chunk. What is not begun is given back when the worker stops."""
+        """Run what waits in a chunk. What is not begun is given back when the worker stops, or is
+        to make room."""
         self._rest = chunk
         element, ended = None, None
         while True:
-            claim = self._rest if not self._worker.stopping.is_set() else None
+            makes_room = element is not None and self._worker.is_short_of_room()
+            claim = None if makes_room or self._worker.stopping.is_set() else self._rest
             if element is None and claim is None:
                 break
             step, token = self._report(element, ended, claim)
@@ -345,9 +376,12 @@ class _Slot:
             nonlocal length
             if passed < PATIENCE:
                 return PATIENCE
+            written, end = self._written(element, spec)
             with suppress(BrokerUnreachable):  # it is tried again at the next tick
                 self._halve()
-                length = self._show(element, spec, length)
+                if written != length:
+                    self._store.show_output(element.job, element.position, end, written)
+                    length = written
             return passed + _SHOW
 
         return tick
@@ -362,16 +396,21 @@ class _Slot:
             self._queue.tickets.send(spec.definition, spec.priority, halves)
             self._rest = None
 
-    def _show(self, element: Element, spec: JobSpec, known: int) -> int:
-        """Keep what a running job has written by now; how long that is."""
+    def _written(self, element: Element, spec: JobSpec) -> tuple[int, bytes]:
+        """How much a running job has written by now, and the end of it. One that has written more
+        than it may is ended."""
         if "call" in spec.command:
             path = self._runner.output if self._runner else Path(os.devnull)
         else:
             path = self._place(element, spec) / processes.OUTPUT_FILE
-        length, end = processes.end_of(path, self._worker.definition.output_bytes)
-        if length != known:
-            self._store.show_output(element.job, element.position, end, length)
-        return length
+        definition = self._worker.definition
+        length, end = processes.end_of(path, definition.output_bytes)
+        if definition.output_limit and length > definition.output_limit:
+            self._watch.stop(
+                f"wrote more than {definition.output_limit} bytes of output, the output_limit of"
+                f" definition {definition.name}"
+            )
+        return length, end
 
     # -- its directory, its words, its variables
 

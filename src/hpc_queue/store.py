@@ -29,6 +29,7 @@ from hpc_queue.model import JobSpec, Range, State
 
 # Seconds. A node is deleted, or wanted again, long before.
 _CLOSED = 86400
+_TOGETHER = 200
 BLOCK = 100
 """Elements whose differences are compressed together."""
 _RECORD = struct.Struct("<IIiI")
@@ -363,6 +364,21 @@ class Store:
             raise UnknownJob(f"there is no job {job}")
         return waited, run, [one.decode() for one in released]
 
+    def cancel_all(
+        self, ranges: Sequence[Range], why: str = "cancelled"
+    ) -> list[tuple[int, int, list[str]]]:
+        """The same for many ranges, sent together; of an unknown job there is nothing to cancel."""
+        found: list[tuple[int, int, list[str]]] = []
+        for at in range(0, len(ranges), _TOGETHER):
+            with self._answering():
+                pipeline = self.client.pipeline(transaction=False)
+                for job, low, high in ranges[at : at + _TOGETHER]:
+                    args = [self._prefix, repr(self._now()), job, low, high, why]
+                    self._scripts["cancel"](args=args, client=pipeline)
+                for waited, run, released in pipeline.execute():
+                    found.append((max(0, waited), run, [one.decode() for one in released]))
+        return found
+
     def retry(self, job: str, low: int, high: int, states: Iterable[State]) -> int:
         """Let ended elements wait again, with all their retries; how many there were."""
         digits = "".join(str(int(state)) for state in states if state.ended)
@@ -515,8 +531,8 @@ class Store:
             self.client.set(self._key("cluster"), json.dumps({**seen, "time": self._now()}))
 
     def cluster(self) -> dict[str, Any]:
-        """What the last pass has seen: `time`, workers `wanted` by definition, and `regions`; empty
-        before the first one."""
+        """What the last pass has seen: `time`, workers `wanted` by definition, `regions` and their
+        `weights`; empty before the first one."""
         with self._answering():
             packed = self.client.get(self._key("cluster"))
         return dict(json.loads(packed)) if packed else {}
@@ -526,6 +542,31 @@ class Store:
         with self._answering():
             milliseconds = max(1, int(seconds * 1000))
             return bool(self.client.set(self._key("searched"), b"", nx=True, px=milliseconds))
+
+    def last_id(self) -> int:
+        """The id of the job that was submitted last; 0 before the first."""
+        with self._answering():
+            return int(self.client.get(self._key("seq")) or 0)
+
+    def some_open(self, cursor: int, least: int) -> tuple[int, list[str]]:
+        """The ids of some jobs that have not ended, in no order, and where the next call goes on:
+        at 0 when all were returned since it began there. A twentieth of them, so many at least."""
+        with self._answering():
+            name = self._key("open")
+            many = max(least, self.client.scard(name) // 20)
+            after, found = self.client.sscan(name, cursor, count=many)
+        return int(after), [one.decode() for one in found]
+
+    def overtaken(self) -> dict[str, Any]:
+        """What the last search for overtaken jobs has kept for the next; empty before the first."""
+        with self._answering():
+            packed = self.client.get(self._key("overtaken"))
+        return dict(json.loads(packed)) if packed else {}
+
+    def keep_overtaken(self, found: Mapping[str, Any]) -> None:
+        """Keep something for the next search."""
+        with self._answering():
+            self.client.set(self._key("overtaken"), json.dumps(dict(found)))
 
     def exchange_looks(self, found: Mapping[str, int]) -> dict[str, int]:
         """Keep what a search has found, runs begun by definition; what the last one had found."""

@@ -204,6 +204,9 @@ def _cluster_lines(seen: Mapping[str, Any]) -> list[str]:
         for region, each in sorted(seen["regions"].items()):
             if key in each:
                 lines.append(f"{name}{_labels(region=region)} {each[key]:g}")
+    lines += ["# HELP hpcq_region_weight Weight of a region.", "# TYPE hpcq_region_weight gauge"]
+    for region, weight in sorted(seen.get("weights", {}).items()):
+        lines.append(f"hpcq_region_weight{_labels(region=region)} {weight:g}")
     return lines
 
 

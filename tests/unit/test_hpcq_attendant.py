@@ -18,8 +18,9 @@ from builders.job_queue import (
 from builders.job_queue import an_empty_queue as emptied
 from hpc.autoscale.autostop.callback import ScheduledEvent
 from hpc.autoscale.clock import MockClock
-from hpc_queue.attendant import Attendant, Silence, give_up, write_forgotten
+from hpc_queue.attendant import Attendant, Silence, give_up
 from hpc_queue.errors import BrokerUnreachable
+from hpc_queue.searching import write_forgotten, write_overtaken
 from hpc_queue.slots import LEAVES
 from hpc_queue.store import WorkerRecord
 
@@ -191,6 +192,41 @@ def test_what_waits_without_a_ticket_is_found_at_the_second_look(site):
     begin(queue.store, "played", (job, 0, 1))  # something goes on
     assert write_forgotten(queue) == 0
     assert states(queue.store.job(held)) == {"Waiting": 1}
+
+
+def test_a_ticket_that_is_lost_is_found_while_the_definition_always_has_work(site):
+    queue = site().queue
+    store = queue.store
+
+    def one_more(slot, **fields):
+        """A job that is submitted now, and runs on while others are looked for."""
+        job = queue.submit(a_spec(**fields))
+        begin(store, "played", (job, 0, 1), slot, f"t{job}")
+        return job
+
+    lost, _ = store.submit(an_array(2))
+    later, _ = store.submit(a_spec())
+    urgent, _ = store.submit(a_spec(priority=2))
+    held, _ = store.submit(a_spec(after=[lost]))
+    one_more(0)
+    assert write_overtaken(queue) == 0  # it may have been its turn just now
+    assert write_overtaken(queue) == 0  # nothing was submitted since
+    begin(store, "played", (later, 0, 1), 1, "t")  # this one goes on
+    one_more(2)
+    taken(queue)
+    assert write_overtaken(queue) == 2
+    assert taken(queue) == [[(lost, 0, 1)], [(lost, 1, 2)]]
+    assert states(store.job(urgent)) == states(store.job(held)) == {"Waiting": 1}
+
+
+def test_what_goes_on_is_not_taken_for_lost(site):
+    queue = site().queue
+    slow, _ = queue.store.submit(an_array(9))
+    for slot in range(4):
+        job = queue.submit(a_spec())
+        begin(queue.store, "played", (job, 0, 1), slot, f"t{job}")
+        assert write_overtaken(queue) == 0
+        begin(queue.store, "played", (slow, 0, 9), slot + 10, f"s{slot}")
 
 
 def test_jobs_of_which_nothing_is_kept_are_taken_from_the_list(site):

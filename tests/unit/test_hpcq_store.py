@@ -282,16 +282,24 @@ def test_counts_follow_every_change(store):
     assert counts == {
         (kind, "0"): 3,
         (kind, "1"): 1,
-        (kind, "5"): 2,
+        ("default|||", "5"): 2,
         ("default|||", "h"): 1,
     }
     store.cancel(job, 0, 6)
     ends(store, state=State.Failed)
-    assert {key: n for key, n in store.counts().items() if n} == {
-        (kind, "5"): 6,
-        ("default|||", "5"): 1,
-    }
+    assert {key: n for key, n in store.counts().items() if n} == {("default|||", "5"): 7}
     assert states(store.job(held)) == {"Cancelled": 1}
+    store.retry(job, 0, 2, [State.Cancelled])
+    assert store.counts()[kind, "0"] == 2 and store.counts()["default|||", "5"] == 5
+
+
+def test_classes_of_which_there_are_no_more_jobs_leave_nothing_behind(store):
+    for cpus in range(2, 40):
+        job, _ = store.submit(a_spec(cpus=cpus, memory=cpus / 8))
+        begin(store, "w", (job, 0, 1))
+        ends(store)
+    assert {kind for kind, _ in store.counts()} == {"default|||"}
+    assert store.counts()["default|||", "2"] == 38
 
 
 def test_an_ended_job_is_forgotten_in_time_unless_it_runs_again(store):
