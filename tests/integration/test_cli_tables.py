@@ -59,8 +59,9 @@ def azscale(simulator, tmp_path, monkeypatch, capsys):
     return run
 
 
-def test_tables_fit_the_screen(azscale):
+def test_tables_fit_the_screen(azscale, monkeypatch):
     """The name whole, and of many jobs the first and the number of the others; -l cuts nothing."""
+    monkeypatch.setenv("COLUMNS", "80")
     lines = azscale("demand").splitlines()
     assert lines[0].split() == ["NAME", "STATE", "SIZE", "JOBS", "$/H"]
     assert max(map(len, lines)) <= 80
@@ -71,6 +72,12 @@ def test_tables_fit_the_screen(azscale):
     assert "name-0,a-job-with-a-long-name-1," in azscale("demand", "-l")
     for command in ("nodes", "buckets"):
         assert max(map(len, azscale(command).splitlines())) <= 80
+
+
+def test_what_a_program_reads_is_whole(azscale):
+    """Where stdout is no terminal, nothing is cut."""
+    names = [f"a-job-with-a-long-name-{number}" for number in range(4)]
+    assert azscale("demand").splitlines()[1].split()[3] == ",".join(names)
 
 
 def test_json_and_tables_without_headers_are_what_scripts_read(azscale):

@@ -308,14 +308,15 @@ class CommandLine(ABC):
 
         `all` gives an empty list, by which the printer prints every column; `wide` stands for the
         command's columns and the usual ones. Tables of columns that nobody asked for may have
-        others than JSON, and are cut to the width of the terminal.
+        others than JSON; on a terminal, or where `COLUMNS` says how wide lines may be, they are
+        cut to its width. Programs that read them get them whole.
         """
         self._asked_columns = list(columns or ())
         self._width = None
         if columns:
             return [] if "all" in columns else self._widened(config, columns, cmd)
         short = self._table_columns(config, cmd) if (output_format or "table") == "table" else []
-        if short:
+        if short and (sys.stdout.isatty() or os.environ.get("COLUMNS")):
             self._width = shutil.get_terminal_size((80, 24)).columns
         return short or list(self._columns_by_default_of(config, cmd))
 

@@ -10,7 +10,7 @@ import textwrap
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Collection, Mapping
 
-from hpc.autoscale.cli.places import Found
+from hpc.autoscale.cli.places import FoundConfig
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Main commands": ("initconfig", "demand", "autoscale", "nodes", "analyze"),
@@ -70,7 +70,7 @@ def _in_groups(summaries: Mapping[str, str], of_drivers: Collection[str]) -> str
     return "\n".join(lines[1:])
 
 
-def next_steps(found: Found) -> str:
+def next_steps(found: FoundConfig) -> str:
     """What to do next, with a configuration or without one."""
     if found.path is None:
         return "\n".join(

@@ -19,7 +19,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.places import Found
+from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
 from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
 from hpc.autoscale.hpclogging.records import stack_trace
@@ -115,10 +115,10 @@ def default_config_path(
 ) -> str | None:
     """The path of autoscale.json where the user names none; None when there is no such file.
 
-    An object that has looked for it itself says in `_found` what it found (`places.Found`).
+    An object that has looked for it itself says in `_found` what it found (`places.FoundConfig`).
     """
     found = getattr(module, "_found", None)
-    if isinstance(found, Found):
+    if isinstance(found, FoundConfig):
         return found.path
     home = (
         getattr(module, "autoscale_dir", None)

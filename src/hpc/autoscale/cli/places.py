@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from hpc.autoscale.trust import is_trusted
+from hpc.autoscale.hpclogging import is_trusted
 
 NAME = "autoscale.json"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundConfig:
     """`path`: of the configuration, or None. `looked`: where it was looked for, in words. `doubt`:
     what the user should know about the choice, or empty."""
 
@@ -33,13 +33,13 @@ class Found:
         )
 
 
-def find_config(installed: str) -> Found:
+def find_config(installed: str) -> FoundConfig:
     """Where the configuration is. `installed`: the default of the installation."""
     named = os.getenv("AUTOSCALE_CONFIG")
     if named:
         if os.path.exists(named):
-            return Found(named, "")
-        return Found(None, f"{named}, which AUTOSCALE_CONFIG names and which is not there")
+            return FoundConfig(named, "")
+        return FoundConfig(None, f"{named}, which AUTOSCALE_CONFIG names and which is not there")
     here = os.path.join(os.curdir, NAME)
     home = os.getenv("AUTOSCALE_HOME")
     others = [*([os.path.join(home, NAME)] if home else []), installed]
@@ -50,9 +50,9 @@ def find_config(installed: str) -> Found:
         if is_trusted(here):
             if elsewhere and not os.path.samefile(here, elsewhere):
                 doubt = f"{here} is used, and not {elsewhere} (-c to say which)"
-            return Found(here, looked, doubt)
+            return FoundConfig(here, looked, doubt)
         doubt = (
             f"{here} is not used, as it belongs to another user or everybody can write to it"
             f" (-c {here} uses it)"
         )
-    return Found(elsewhere, looked, doubt)
+    return FoundConfig(elsewhere, looked, doubt)

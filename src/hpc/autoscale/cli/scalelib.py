@@ -36,7 +36,7 @@ from hpc.autoscale.cli.parsing import (
     fail,
     run_command,
 )
-from hpc.autoscale.cli.places import NAME, Found, find_config
+from hpc.autoscale.cli.places import NAME, FoundConfig, find_config
 from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.shell_scripts import CompletionCommands
@@ -97,7 +97,7 @@ class _AzScaleCLI(
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name)
         self._directory = directory
-        self._found: Found | None = None
+        self._found: FoundConfig | None = None
 
     @property
     def autoscale_home(self) -> str:
@@ -124,7 +124,7 @@ class _AzScaleCLI(
             parser.missing_config = str(self._found)
 
     def _welcome(self) -> None:
-        print(next_steps(self._found or Found(None, NAME)))
+        print(next_steps(self._found or FoundConfig(None, NAME)))
 
     def _top_level_options(self, parser: ArgumentParser) -> None:
         parser.add_argument("--version", action="version", version=version_line())
@@ -398,7 +398,7 @@ def main(argv: Iterable[str] | None = None, default_config: str | None = None) -
         fail(problem, "run it again with --debug to see more", debug)
 
 
-def _command_line_for(args: list[str], found: Found) -> _AzScaleCLI:
+def _command_line_for(args: list[str], found: FoundConfig) -> _AzScaleCLI:
     """The command line with the driver of the configuration, or without one when it names none.
 
     Help, and completion without a configuration, are those with a driver. `found` is the

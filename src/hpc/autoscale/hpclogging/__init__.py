@@ -27,7 +27,6 @@ from hpc.autoscale.hpclogging.records import (
     set_context,
 )
 from hpc.autoscale.hpclogging.tracing import apitrace, cut, reprolog
-from hpc.autoscale.trust import is_trusted
 
 if TYPE_CHECKING:
     from logging.handlers import RotatingFileHandler
@@ -287,6 +286,19 @@ def _configure_from_file(path: str, origin: str) -> None:
 def _with_cause(e: Exception) -> str:
     cause = f" ({e.__cause__})" if e.__cause__ else ""
     return " ".join(f"{type(e).__name__}: {e}{cause}".split())
+
+
+def is_trusted(path: str) -> bool:
+    """Whether a file may be read that nobody has named: a logging configuration, or the driver that
+    an autoscale.json names, runs code. It is there, belongs to root or to the user of this process,
+    and cannot be written by everybody."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    if sys.platform == "win32":
+        return True
+    return status.st_uid in (0, os.getuid()) and not status.st_mode & 0o002
 
 
 def set_default_log_user(user: str | None, group: str | None = None) -> None:
