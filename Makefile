@@ -11,7 +11,9 @@ BROKER ?= embedded
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PYTEST_ARGS ?= -n 4 --dist worksteal
+# tests start hundreds of interpreters, and each would compile the library anew
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST_ARGS ?= -n 3 --dist worksteal
 # branch coverage with the floor of pyproject.toml   (COVERAGE_ARGS= leaves it out, for some of the tests)
 COVERAGE_ARGS ?= --cov --cov-report=
 BENCH_ARGS ?=

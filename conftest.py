@@ -1,12 +1,18 @@
 """Settings that every test shares, and a process that no test leaves changed behind."""
 
+import importlib
 import os
+import pkgutil
 import textwrap
+from contextlib import suppress
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from hpc.autoscale.testing.process import a_process_of_its_own
+
+# an old name, which warns; a process of its own
+NOT_IMPORTED = {"hpc.autoscale.job.computenode", "hpc_queue.worker", "hpc_queue.guardian"}
 
 pytest.register_assert_rewrite("builders")
 
@@ -17,6 +23,38 @@ settings.register_profile(
     "thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_itemcollected(item):
+    """Which lines are covered is no matter of chance, and counting them takes as long as the test:
+    what is drawn at random runs without."""
+    if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+        item.add_marker(pytest.mark.no_cover)
+
+
+def _import_all(name):
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(package.__path__, f"{name}."):
+        if not module.name.endswith("__main__") and module.name not in NOT_IMPORTED:
+            importlib.import_module(module.name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Collecting imports and rewrites all tests, which takes twice as long when it is measured.
+    What the library does while it is imported is measured before."""
+    plugin = session.config.pluginmanager.getplugin("_cov")
+    controller = getattr(plugin, "cov_controller", None)
+    if controller is None or not controller.started:
+        return (yield)
+    _import_all("hpc.autoscale")
+    with suppress(ImportError):  # Celery may not be installed
+        _import_all("hpc_queue")
+    controller.pause()
+    try:
+        return (yield)
+    finally:
+        controller.resume()
 
 
 def pytest_terminal_summary(terminalreporter):

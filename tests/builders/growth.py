@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import clusters
@@ -39,8 +39,22 @@ class Work:
     function."""
 
     def __init__(self) -> None:
-        self.lines: Counter[str] = Counter()
-        self.calls: Counter[str] = Counter()
+        self._lines: dict[str, list[int]] = {}
+        self._calls: dict[CodeType, list[int]] = {}
+        self._tracers: dict[CodeType, TraceFunction | None] = {}
+
+    @property
+    def lines(self) -> Counter[str]:
+        """Lines executed, by path within the library."""
+        return Counter({module: count for module, (count,) in self._lines.items()})
+
+    @property
+    def calls(self) -> Counter[str]:
+        """Calls, by qualified name of the function."""
+        found: Counter[str] = Counter()
+        for code, (count,) in self._calls.items():
+            found[code.co_qualname] += count
+        return found
 
     @property
     def total(self) -> int:
@@ -74,16 +88,24 @@ class Work:
             sys.settrace(before)
 
     def _on_call(self, frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
-        path = frame.f_code.co_filename
-        if not path.startswith(LIBRARY):
+        code = frame.f_code
+        if code not in self._tracers:
+            self._tracers[code] = self._tracer(code)
+        tracer = self._tracers[code]
+        if tracer is not None:
+            self._calls[code][0] += 1
+        return tracer
+
+    def _tracer(self, code: CodeType) -> TraceFunction | None:
+        """What counts the lines of a function of the library."""
+        if not code.co_filename.startswith(LIBRARY):
             return None
-        self.calls[frame.f_code.co_qualname] += 1
-        module = path[len(LIBRARY) + 1 :]
-        lines = self.lines
+        self._calls[code] = [0]
+        counted = self._lines.setdefault(code.co_filename[len(LIBRARY) + 1 :], [0])
 
         def on_line(frame: FrameType, event: str, arg: Any) -> TraceFunction:
             if event == "line":
-                lines[module] += 1
+                counted[0] += 1
             return on_line
 
         return on_line

@@ -21,6 +21,9 @@ __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
 COUNT = 200
 
+# many passes over many nodes; the other tests run the same lines
+many_passes = pytest.mark.no_cover
+
 
 class Grid(FakeScheduler):
     """A scheduler with a job on each of its hosts, whose answers a fault may change."""
@@ -79,6 +82,7 @@ FAULTS = {
 }
 
 
+@many_passes
 @pytest.mark.parametrize("gap", [0, 600, 3600, 7 * 24 * 3600])
 @pytest.mark.parametrize("fault", FAULTS, ids=FAULTS)
 def test_a_reading_in_part_deletes_nothing(big, fault, gap):
@@ -110,6 +114,7 @@ def test_without_the_guard_they_are_deleted(big):
     assert len(deleted) > COUNT // 2
 
 
+@many_passes
 def test_idle_time_begins_anew_after_a_fault(big):
     """What nobody knows was idle did not idle; then nodes go in their time."""
     cluster, grid = big
@@ -126,6 +131,7 @@ def test_idle_time_begins_anew_after_a_fault(big):
     assert len(summary.deleted) == COUNT // 2
 
 
+@many_passes
 def test_a_host_that_the_scheduler_has_forgotten_does_not_keep_its_node_for_ever(big):
     """Complete answers leave it out for more than an hour: an administrator has removed it, and the
     node has nothing to do."""
@@ -160,6 +166,7 @@ def test_an_empty_second_look_deletes_nothing(big):
     assert len(run_pass(cluster, grid).deleted) == 10
 
 
+@many_passes
 def test_a_driver_that_removes_what_it_drains(big):
     """Its hosts are missing then, and that is no sign of trouble: it said itself that they may
     go."""
@@ -274,6 +281,7 @@ def twenty_thousand():
     return made
 
 
+@many_passes
 @pytest.mark.parametrize(
     "fault",
     [

@@ -2,11 +2,11 @@
 
 import ast
 import inspect
-from pathlib import Path
 
 import pytest
 
 from builders.nodes import a_planned_node, an_htc_cluster
+from builders.sources import ROOT, trees
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import GUARDS, Asker, Facts, Gate, key_of
@@ -307,12 +307,11 @@ def _changes_a_cluster(call):
 def test_commands_are_sent_from_one_module():
     """Which asks the gate: nobody else in the library calls a method of a binding that changes
     something; `dynamic` and `several` are bindings themselves, and pass on what they were told."""
-    root = Path(operations.__file__).parents[1]
     found = set()
-    for path in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _changes_a_cluster(node):
-                found.add(path.relative_to(root).as_posix())
+                found.add(path.relative_to(ROOT).as_posix())
     bindings = {"requestsets/dynamic.py", "ccbindings/several.py"}
     assert found == {"node/operations.py", *bindings}
 

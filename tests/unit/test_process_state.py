@@ -61,7 +61,10 @@ VALUES = (
 )
 
 
-pytestmark = pytest.mark.filterwarnings("ignore:hpc.autoscale.job.computenode:DeprecationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:hpc.autoscale.job.computenode:DeprecationWarning"),
+    pytest.mark.no_cover,  # what is read is run elsewhere
+]
 
 
 @functools.cache
