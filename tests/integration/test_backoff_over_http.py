@@ -146,6 +146,20 @@ def test_a_bucket_whose_nodes_never_boot_is_not_asked_again_and_again(tmp_path):
         assert any("back-off" in text for text in said)
 
 
+def test_boots_that_failed_count_where_nobody_was_told_which_nodes_were_made(tmp_path):
+    """The reply to the create came, the answer to the question for its nodes did not."""
+    arrays = {"htc": {"machine_types": [F2], "lifecycle": {"boot_failure_rate": 1.0}}}
+    with a_site(tmp_path, arrays) as site:
+        site.want(2)
+        site.simulator.faults.add("status", endpoint="get_nodes", status=500, calls=[2])
+        assert site.run().errors
+        assert site.made().total() == 2
+        site.wait(60)
+        job, _ = site.run().unsatisfied
+        assert "is in back-off (boot, 2 nodes in a row)" in job.reason
+        assert site.made().total() == 0
+
+
 def test_a_bucket_that_boots_again_recovers(tmp_path):
     """The node that is tried comes up; then two may, and then all that are wanted."""
     with a_site(tmp_path, {"htc": {"machine_types": [F2]}}) as site:

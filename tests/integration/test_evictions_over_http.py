@@ -94,7 +94,7 @@ def test_nodes_that_the_loop_deletes_are_not_evicted(tmp_path):
             deleted += site.run().deleted
         assert len(deleted) == 2
         assert site.nodes() == []
-        assert BackoffFile(str(tmp_path / "backoff.db")).read() == ({}, {})
+        assert BackoffFile(str(tmp_path / "backoff.db")).read() == ({}, {}, {})
 
 
 def test_a_node_that_is_gone_after_it_was_seen_to_go_was_not_evicted(tmp_path):
@@ -134,5 +134,6 @@ def test_a_file_of_before_is_brought_up_to_date(tmp_path):
     before = path.read_bytes()
     assert file.read().boots == {"n1": Boot(5.0, has_vm=True)}
     assert path.read_bytes() == before
-    file.write({}, {"n2": Boot(6.0, up_at="spot")})
+    file.write({}, {"n2": Boot(6.0, up_at="spot")}, {"r": 7.0})
     assert file.read().boots == {"n1": Boot(5.0, has_vm=True), "n2": Boot(6.0, up_at="spot")}
+    assert file.read().sent == {"r": 7.0}

@@ -155,9 +155,24 @@ def test_a_node_that_got_work_meanwhile_is_not_removed(simulator, config, delete
     """The removal is called off for good, whatever becomes of the work."""
     delete_two("no_reply")
     Autoscaler(config, BusyHosts(simulator)).run_once()
-    assert RequestLog(config["requests_file"]).removals == []
+    assert [each.called_off for each in RequestLog(config["requests_file"]).removals] == [True] * 2
     Autoscaler(config, WaitingQueue(0)).run_once()
     assert nodes() == 3
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_node_whose_removal_was_called_off_gets_no_new_work_for_an_hour(
+    simulator, config, delete_two, nodes
+):
+    """For so long the request may still arrive."""
+    delete_two("no_reply")
+    Autoscaler(config, BusyHosts(simulator)).run_once()
+    summary = Autoscaler(config, WaitingQueue(3)).run_once()
+    assert (len(summary.created), summary.joined, nodes()) == (2, ("htc-1",), 5)
+    with closing(sqlite3.connect(config["requests_file"])) as db, db:
+        db.execute("UPDATE removals SET begun = begun - 3601")
+    Autoscaler(config, WaitingQueue(5)).run_once()
+    assert (nodes(), RequestLog(config["requests_file"]).removals) == (5, [])
 
 
 @pytest.mark.usefixtures("ready")

@@ -149,12 +149,13 @@ def test_any_message_says_something(message):
     st.dictionaries(
         names, st.builds(Boot, st.floats(0, 1e9), st.booleans(), st.booleans()), max_size=4
     ),
+    st.dictionaries(names, st.floats(0, 1e9), max_size=4),
 )
-def test_what_is_stored_is_read_again(backoffs, boots):
+def test_what_is_stored_is_read_again(backoffs, boots, sent):
     """And what is taken back is gone."""
     with TemporaryDirectory() as home:
         file = BackoffFile(str(Path(home) / "backoff.db"))
-        file.write(backoffs, boots)
-        assert file.read() == (backoffs, boots)
-        file.write(dict.fromkeys(backoffs), dict.fromkeys(boots))
-        assert file.read() == ({}, {})
+        file.write(backoffs, boots, sent)
+        assert file.read() == (backoffs, boots, sent)
+        file.write(dict.fromkeys(backoffs), dict.fromkeys(boots), dict.fromkeys(sent))
+        assert file.read() == ({}, {}, {})

@@ -4,7 +4,7 @@ import pytest
 
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
 from builders.replies import a_record
-from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
+from hpc.autoscale.ccbindings.errors import Conflict, CycleCloudUnreachable
 from hpc.autoscale.ccbindings.models import (
     NodeList,
     NodeManagementResult,
@@ -13,6 +13,7 @@ from hpc.autoscale.ccbindings.models import (
 )
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import UnmanagedNode
+from hpc.autoscale.node.requests import RequestLog
 
 
 def left(manager):
@@ -289,6 +290,42 @@ def test_answers_by_id_and_by_name():
     assert [(n.name, r and r["Name"]) for n, r in managed.accepted] == [("a", "a"), ("b", None)]
     assert managed.reasons == ["c: busy", "d: the server knows no such node"]
     assert (managed.operation_id, managed.request_id, managed.was_read) == ("op", "r", True)
+
+
+def removed(said, requests, request_id="r"):
+    """What a removal of the nodes a, b and c comes to; and those that stay in doubt."""
+    nodes = [a_planned_node(name=n, id=f"id-{n}") for n in "abc"]
+    reply = Reply([])
+    reply.delete_nodes = said if callable(said) else lambda **k: said
+    reasons = operations.manage(reply, "delete_nodes", nodes, request_id, None, requests).reasons
+    return reasons, [(each.node_id, each.request_id) for each in requests.removals]
+
+
+def test_an_answer_that_was_worked_out_settles_what_goes():
+    """The listing may be older than the request, which may still arrive."""
+    said = answer(("id-a", "a", "OK"), ("id-b", "b", "Error", "its target state is Started"))
+    said.is_worked_out = True
+    reasons, doubtful = removed(said, RequestLog())
+    assert reasons == [
+        "b: its target state is Started",
+        "c: nobody knows what becomes of it; the reply was lost",
+    ]
+    assert doubtful == [("id-b", "r"), ("id-c", "r")]
+
+
+def test_a_refusal_leaves_in_doubt_what_was_before():
+    """It says nothing of another request, which may still arrive."""
+
+    def refuse(**_):
+        raise Conflict("http://server", 409, "busy", "busy")
+
+    requests = RequestLog()
+    requests.begin_removal("lost", "delete_nodes", [("id-a", "a"), ("id-b", "b")])
+    with pytest.raises(Conflict):
+        removed(refuse, requests)
+    assert [r.request_id for r in requests.removals] == ["lost", "lost"]
+    said = answer(("id-a", "a", "Error", "busy"), ("id-b", "b", "OK"), ("id-c", "c", "OK"))
+    assert removed(said, requests)[1] == [("id-a", "lost")]
 
 
 def test_an_effect_that_cannot_be_read_back_is_not_made_up():

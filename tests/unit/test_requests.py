@@ -171,7 +171,7 @@ def test_a_file_of_a_later_version(path):
         db.execute("CREATE TABLE other (x)")
         db.execute("PRAGMA user_version = 7")
         db.commit()
-    with pytest.raises(RequestLogError, match="expected a file of request ids of version 2"):
+    with pytest.raises(RequestLogError, match="expected a file of request ids of version 3"):
         RequestLog(path).begin()
 
 
@@ -339,17 +339,48 @@ def test_a_node_that_is_removed_again_is_kept_once(path):
     assert log.removals == []
 
 
-def test_a_file_of_the_version_before_is_read_and_brought_up(path):
-    """What it tells of is kept; it has not noted what was made."""
-    RequestLog(path, ids("a")).begin()
+def test_a_removal_that_is_answered_for_some_of_its_nodes(path):
+    """The others stay in doubt, each by the newest request that may still arrive."""
+    log = RequestLog(path)
+    log.begin_removal("r", "delete_nodes", [("1", "htc-1"), ("2", "htc-2")])
+    before = log.begin_removal("s", "delete_nodes", [("1", "htc-1"), ("3", "htc-3")])
+    assert [(r.node_id, r.request_id) for r in before] == [("1", "r")]
+    log.settle_removal("s", unknown={"3"})
+    assert [(r.node_id, r.request_id) for r in log.removals] == [("2", "r"), ("3", "s")]
+    log.settle_removal("s", before=before)
+    assert {(r.node_id, r.request_id) for r in log.removals} == {("1", "r"), ("2", "r")}
+
+
+def test_a_removal_that_is_called_off_is_kept(path):
+    """The request may arrive all the same."""
+    log = RequestLog(path)
+    log.begin_removal("r", "delete_nodes", [("1", "htc-1"), ("2", "htc-2")])
+    log.call_off(log.removals[:1])
+    assert [(r.node_id, r.called_off) for r in log.removals] == [("1", True), ("2", False)]
+    log.begin_removal("s", "delete_nodes", [("1", "htc-1")])
+    assert not any(removal.called_off for removal in log.removals)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_a_version_before_is_read_and_brought_up(path, version):
+    """What it tells of is kept; the first has not noted what was made."""
+    log = RequestLog(path, ids("a"))
+    log.begin()
+    log.begin_removal("r", "delete_nodes", [("1", "htc-1")])
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("DROP TABLE made")
-        db.execute("PRAGMA user_version = 1")
+        if version < 2:
+            db.execute("DROP TABLE made")
+        db.execute("ALTER TABLE removals DROP COLUMN called_off")
+        db.execute(f"PRAGMA user_version = {version}")
     log = RequestLog(path, ids("b"))
-    assert (log.unsettled, log.made) == (["a"], [])
+    (removal,) = log.removals
+    assert (log.unsettled, log.made, removal.called_off) == (["a"], [], False)
+    assert removal.sender == Sender.here()
     log.settle("a", requests.Made("a", "here", 2, frozenset({"1", "2"}), clock.time()))
     (made,) = RequestLog(path).made
     assert (made.promised, made.node_ids, kept(path)) == (2, {"1", "2"}, [])
+    log.call_off(log.removals)
+    assert [each.called_off for each in RequestLog(path).removals] == [True]
 
 
 def test_what_was_made_long_ago_is_forgotten(path):

@@ -186,9 +186,9 @@ def unfinished(
     """The nodes that were to be removed when no answer came, and that are still there without work.
 
     They are to go again. A removal of a node that is gone is done, and that of a node that got work
-    meanwhile, or is to be kept alive, is called off. `known` are nodes that go anyway;
-    `busy` is asked for only when there are removals. Those of a cluster that is set aside wait
-    until it is back.
+    meanwhile, or is to be kept alive, is called off: it is remembered for as long as the request
+    may arrive all the same. `known` are nodes that go anyway; `busy` is asked for only when there
+    are removals. Those of a cluster that is set aside wait until it is back.
     """
     requests = node_mgr.requests
     away = getattr(node_mgr.cluster_bindings, "away", ())
@@ -201,12 +201,17 @@ def unfinished(
         for node in node_mgr.get_nodes()
         if node.delayed_node_id.node_id in removals and node.target_state == "Started"
     ]
-    others = _not_among(known, there)
+    due = [node for node in there if not removals[str(node.delayed_node_id.node_id)].called_off]
+    others = _not_among(known, due)
     again, refused = _ask_to_drain(node_mgr.gate, others, "unfinished", busy())
     wanted = [refusal.node for refusal in refused if refusal.code in ("HasJobs", "KeepAlive")]
-    waiting = {id(node) for node in there} - {id(node) for node in wanted}
-    kept = {str(node.delayed_node_id.node_id) for node in there if id(node) in waiting}
-    requests.forget_removals([r for r in removals.values() if r.node_id not in kept])
+    stay = {str(node.delayed_node_id.node_id) for node in wanted}
+    requests.call_off([removals[node_id] for node_id in stay])
+    stay.update(r.node_id for r in removals.values() if r.called_off)
+    left = {str(node.delayed_node_id.node_id) for node in there}
+    requests.forget_removals(
+        [r for r in removals.values() if r.node_id not in left or (r.node_id in stay and is_old(r))]
+    )
     for node in wanted:
         logging.info("%s is not removed after all: it is wanted again", node)
     if again:

@@ -32,24 +32,33 @@ class Boot(NamedTuple):
 
 
 class Remembered(NamedTuple):
-    """All that is remembered: subjects in back-off, and boots by NodeId."""
+    """All that is remembered: subjects in back-off, boots by NodeId, and when creates were sent by
+    request id, of which not all nodes were listed yet."""
 
     backoffs: dict[Subject, Backoff]
     boots: dict[str, Boot]
+    sent: dict[str, float]
+
+
+_SENT = "CREATE TABLE sent (request_id TEXT PRIMARY KEY, since REAL)"
 
 
 class BackoffFile(SqliteFile):
     """The file at `path`."""
 
     NAME = "back-off"
-    VERSION = 2
+    VERSION = 3
     TABLES = (
         "CREATE TABLE backoffs (subject TEXT PRIMARY KEY, cause TEXT, message TEXT,"
         " failed_at REAL, level INTEGER, streak INTEGER, delay REAL, until REAL, passed INTEGER)",
         "CREATE TABLE boots (node_id TEXT PRIMARY KEY, since REAL, was_started BOOL, has_vm BOOL,"
         " has_failed BOOL, up_at TEXT)",
+        _SENT,
     )
-    UPGRADES: Mapping[int, Sequence[str]] = {1: ("ALTER TABLE boots ADD COLUMN up_at TEXT",)}
+    UPGRADES: Mapping[int, Sequence[str]] = {
+        1: ("ALTER TABLE boots ADD COLUMN up_at TEXT",),
+        2: (_SENT,),
+    }
     ERROR = BackoffError
     REMEDY = "delete it; then what failed before is forgotten"
 
@@ -65,15 +74,18 @@ class BackoffFile(SqliteFile):
             if subject is not None and row is not None:
                 found[subject] = row
         boots = self.rows("SELECT * FROM boots")  # one of version 1 has a column less
+        sent = self.rows("SELECT request_id, since FROM sent", since=3)
         return Remembered(
             found,
             {str(each): _boot(*row) for each, *row in boots},
+            {str(each): float(since or 0.0) for each, since in sent},
         )
 
     def write(
         self,
         backoffs: Mapping[Subject, Backoff | None],
         boots: Mapping[str, Boot | None],
+        sent: Mapping[str, float | None],
     ) -> None:
         """Store what has changed; None for what is to be forgotten. BackoffError when it cannot
         be."""
@@ -90,6 +102,10 @@ class BackoffFile(SqliteFile):
                 "INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?, ?, ?)",
                 [(node_id, *boot) for node_id, boot in boots.items() if boot is not None],
             )
+            listed = [(each,) for each, since in sent.items() if since is None]
+            db.executemany("DELETE FROM sent WHERE request_id = ?", listed)
+            rows = [(each, since) for each, since in sent.items() if since is not None]
+            db.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?)", rows)
 
 
 def _boot(since: Any, was_started: Any, has_vm: Any, has_failed: Any, up_at: Any = "") -> Boot:

@@ -37,6 +37,10 @@ BOOTING = (*WITHOUT_A_VM, "Starting", "Preparing")
 _WELL = ("Ready", "Started")
 _AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
 
+_ABSENT = 3600.0
+"""A listing may be older than the one before: for so many seconds after it was asked for a node
+that booted, and is not listed any more, may be listed again."""
+
 # A capacity failure that the status dates this much later than the one that is known, in seconds,
 # is another one.
 _ANOTHER = 5.0
@@ -97,14 +101,20 @@ class ShutOff(Limit):
         return f"{self.name} gets no new nodes for gangs that came short there"
 
 
+def _none_of(request_ids: Collection[str]) -> Sequence[Record]:
+    return ()
+
+
 class Listed(NamedTuple):
     """The newest listing: booting and failed nodes, a function that finds the records of some
-    NodeIds, and nodes that cannot be used any more: spot nodes that are about to be evicted."""
+    NodeIds, nodes that cannot be used any more (spot nodes that are about to be evicted), and a
+    function that finds the records of the nodes that some requests have made."""
 
     booting: Sequence[Record]
     failed: Sequence[Record]
     find: Callable[[Collection[str]], Mapping[str, Record]]
     unavailable: Sequence[Record] = ()
+    made_by: Callable[[Collection[str]], Sequence[Record]] = _none_of
 
 
 def seeded(about: Subject, known: Backoff | None) -> float:
@@ -138,9 +148,10 @@ class Holds:
         self._file = BackoffFile(path)
         self._read_only = read_only
         self._draw = draw
-        self._memory = Remembered({}, {})
+        self._memory = Remembered({}, {}, {})
         self._changed: dict[Subject, Backoff | None] = {}
         self._boots_changed: dict[str, Boot | None] = {}
+        self._sent_changed: dict[str, float | None] = {}
         self._facts: dict[Place, BucketFacts] = {}
 
     # -- at the start of a pass
@@ -152,10 +163,10 @@ class Holds:
         """
         now = clock.time()
         self._read(now)
-        known, boots = self._memory
+        known, boots, sent = self._memory
         lately = [b for b in buckets if _is_recent(b, self.policy)]
         news = (listed.booting, listed.failed, listed.unavailable, lately)
-        if not (known or boots or any(news) or self._short_of):
+        if not (known or boots or sent or any(news) or self._short_of):
             return
         by_place = {_place_of(b): b for b in buckets if b.valid}
         # what came before a failure is no sign that all is well again, so failures come first
@@ -175,11 +186,13 @@ class Holds:
             return
         aged = {about: law.aged(each, now, self.policy) for about, each in memory.backoffs.items()}
         self._changed.update((about, None) for about, each in aged.items() if each is None)
-        self._memory = Remembered({a: each for a, each in aged.items() if each}, memory.boots)
+        backoffs = {a: each for a, each in aged.items() if each}
+        self._memory = memory._replace(backoffs=backoffs)
 
     def _learn_from_nodes(
         self, listed: Listed, by_place: Mapping[Place, NodeBucket], now: float
     ) -> None:
+        self._note_sent(listed, now)
         boots = self._memory.boots
         booting = {str(record.get("NodeId")): record for record in listed.booting}
         failed = {str(record.get("NodeId")): record for record in listed.failed}
@@ -209,8 +222,24 @@ class Holds:
         for node_id, record in evicted.items():
             self._note_eviction(node_id, self._facts_of(record, by_place), now, bad)
         for node_id in gone:
-            self._end_boot(node_id, records.get(node_id) or {}, by_place, good, bad)
+            record = records.get(node_id) or {}
+            if record or boots[node_id].up_at or abs(now - boots[node_id].since) > _ABSENT:
+                self._end_boot(node_id, record, by_place, good, bad)
         self._judge(good, bad, now)
+
+    def _note_sent(self, listed: Listed, now: float) -> None:
+        """The nodes of a create boot, also where nobody was told of them, until they are listed as
+        something else."""
+        sent = self._memory.sent
+        for record in listed.made_by(sent) if sent else ():
+            node_id, request_id = str(record.get("NodeId")), str(record.get("RequestId"))
+            if node_id not in self._memory.boots:
+                self._note_boot(node_id, Boot(sent[request_id]))
+            self._sent_changed[request_id] = None
+        old = (each for each, since in sent.items() if abs(now - since) > _ABSENT)
+        self._sent_changed.update(dict.fromkeys(old))
+        for each in self._sent_changed:
+            sent.pop(each, None)
 
     def _judge(
         self,
@@ -401,9 +430,19 @@ class Holds:
             self._fail(about, finding, message, now, now)
         self._save()
 
-    def asked(self, made: Iterable[str], started: Iterable[str] = ()) -> None:
-        """NodeIds of nodes that the server makes, and of those that it starts."""
+    def sending(self, request_ids: Iterable[str]) -> None:
+        """Ids of creates that are about to be sent. What nodes each makes may never be said."""
+        self._sent_changed.update(dict.fromkeys(request_ids, clock.time()))
+        self._save()
+
+    def asked(
+        self, made: Iterable[str], started: Iterable[str] = (), request_id: str | None = None
+    ) -> None:
+        """NodeIds of nodes that the server makes, and of those that it starts. `request_id`: a
+        create of which these are all nodes."""
         now = clock.time()
+        if request_id is not None:
+            self._sent_changed[request_id] = None
         for node_id in made:
             self._note_boot(node_id, Boot(now))
         for node_id in started:
@@ -489,13 +528,13 @@ class Holds:
         if (
             self._file is not None
             and not self._read_only
-            and (self._changed or self._boots_changed)
+            and (self._changed or self._boots_changed or self._sent_changed)
         ):
             try:
-                self._file.write(self._changed, self._boots_changed)
+                self._file.write(self._changed, self._boots_changed, self._sent_changed)
             except BackoffError as error:
                 self._complain(error)
-        self._changed, self._boots_changed = {}, {}
+        self._changed, self._boots_changed, self._sent_changed = {}, {}, {}
 
     def _complain(self, error: BackoffError) -> None:
         if not self._read_only:

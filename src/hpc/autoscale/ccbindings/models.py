@@ -206,7 +206,13 @@ class NodeManagementResultNode(Model):
 
 
 class NodeManagementResult(Model):
-    """The answer to a management action: the nodes that it matched."""
+    """The answer to a management action: the nodes that it matched.
+
+    `is_worked_out` is True where the answer itself was lost, and this is what the nodes of the
+    operation say. A node that is not OK then may become so yet: the request may be under way.
+    """
+
+    is_worked_out = False
 
     operation_id: str = required(STR)
     nodes: list[NodeManagementResultNode] = required(list_of(NodeManagementResultNode))

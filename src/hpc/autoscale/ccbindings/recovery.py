@@ -60,7 +60,8 @@ def creation_result(
 def management_result(action: str, request_id: str, listing: NodeList) -> NodeManagementResult:
     """The result of a management action, judged by what has become of its nodes.
 
-    A node is OK when its target state is the one that the action asks for.
+    A node is OK when its target state is the one that the action asks for. Of another one nothing
+    is known: the listing may be older than the request.
     """
     expected = TARGET_STATES[action]
     nodes = []
@@ -75,7 +76,9 @@ def management_result(action: str, request_id: str, listing: NodeList) -> NodeMa
                 error=None if accepted else f"its target state is {target}; the reply was lost",
             )
         )
-    return NodeManagementResult(operation_id=request_id, nodes=nodes)
+    result = NodeManagementResult(operation_id=request_id, nodes=nodes)
+    result.is_worked_out = True
+    return result
 
 
 def _key(record: Mapping[str, Any], asked: Container[str]) -> _Key:

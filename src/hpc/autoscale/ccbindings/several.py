@@ -499,7 +499,9 @@ def _joined(results: Mapping[str, NodeManagementResult]) -> NodeManagementResult
             own = copy.copy(node)
             own.name, own.id = qualified(name, node.name), qualified(name, node.id)
             nodes.append(own)
-    return NodeManagementResult(operation_id=_operations(results), nodes=nodes)
+    joined = NodeManagementResult(operation_id=_operations(results), nodes=nodes)
+    joined.is_worked_out = any(result.is_worked_out for result in results.values())
+    return joined
 
 
 class _Local:

@@ -104,11 +104,19 @@ def _print(
                 one.name if isinstance(one, Removal) else None,
                 datetime.fromtimestamp(one.begun, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 str(one.sender),
-                "old" if is_old(one) else "under way" if is_elsewhere(one) else "in doubt",
+                _state(one),
                 None if is_removal or config is None else _asked(config, one.request_id),
             ]
         )
     print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
+
+
+def _state(one: Sent | Removal) -> str:
+    if is_old(one):
+        return "old"
+    if is_elsewhere(one):
+        return "under way"
+    return "called off" if isinstance(one, Removal) and one.called_off else "in doubt"
 
 
 def _asked(config: Config, request_id: str) -> str:

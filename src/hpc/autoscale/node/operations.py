@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from hpc.autoscale import clock
@@ -42,7 +42,7 @@ from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.node.guards import Command, Gate, Refusal
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.requests import Made, RequestLog, RequestLogError, Sent, is_old
+from hpc.autoscale.node.requests import Made, Removal, RequestLog, RequestLogError, Sent, is_old
 from hpc.autoscale.sidebyside import side_by_side
 from hpc.autoscale.util import partition, random_uuid
 
@@ -409,9 +409,12 @@ def _manage(
             answered[id(node)] = node
         else:
             refused[id(node)] = f"{node.name}: {said.error or said.status}"
+    missing = "the server knows no such node"
+    if getattr(result, "is_worked_out", False):
+        missing = "nobody knows what becomes of it; the reply was lost"
     for node in nodes:
         if id(node) not in answered:
-            refused.setdefault(id(node), f"{node.name}: the server knows no such node")
+            refused.setdefault(id(node), f"{node.name}: {missing}")
     records, was_read = _records(binding, result.operation_id, request_id)
     found = {record.get("NodeId"): record for record in records}
     accepted = [
@@ -441,21 +444,33 @@ def _remove(
     request_id: str,
     requests: RequestLog,
 ) -> Any:
-    """The server's answer to a removal, which is written down until there is one."""
+    """The server's answer to a removal, which is written down until there is one.
+
+    An answer about a node settles what is under way for it. One that was worked out, because the
+    reply was lost, settles nodes that go. A refusal leaves in doubt what was before.
+    """
     leaving = [(str(node.delayed_node_id.node_id), node.name) for node in nodes]
-    requests.begin_removal(request_id, verb, leaving)
+    before = requests.begin_removal(request_id, verb, leaving)
     try:
         result = getattr(binding, verb)(nodes=list(nodes), request_id=request_id)
     except _REFUSALS:
-        _note_answer(requests, request_id)
+        _note_answer(requests, request_id, (), before)
         raise
-    _note_answer(requests, request_id)
+    going = {said.id or said.name for said in result.nodes or () if said.status in (None, "OK")}
+    others = {node_id for node_id, name in leaving if not going & {node_id, name}}
+    if getattr(result, "is_worked_out", False):
+        _note_answer(requests, request_id, others, ())
+    else:
+        refused = [removal for removal in before if removal.node_id in others]
+        _note_answer(requests, request_id, (), refused)
     return result
 
 
-def _note_answer(requests: RequestLog, request_id: str) -> None:
+def _note_answer(
+    requests: RequestLog, request_id: str, unknown: Collection[str], before: Sequence[Removal]
+) -> None:
     try:
-        requests.settle_removal(request_id)
+        requests.settle_removal(request_id, unknown, before)
     except RequestLogError as e:
         # the answer counts; the next pass finds the nodes gone, or allowed to go
         logging.warning("%s", e)

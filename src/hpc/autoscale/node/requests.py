@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,12 +132,16 @@ class Sent(Attempt):
 
 @dataclass(frozen=True)
 class Removal(Attempt):
-    """A node that was to go when nobody heard whether it did; `command` is a management call."""
+    """A node that was to go when nobody heard whether it did; `command` is a management call.
+
+    With `called_off` it is not to go any more, and the request may arrive all the same.
+    """
 
     node_id: str
     name: str
     command: str
     request_id: str
+    called_off: bool = False
 
 
 class Made(NamedTuple):
@@ -169,20 +173,26 @@ _MADE = (
 )
 
 
+_CALLED_OFF = "called_off INTEGER NOT NULL DEFAULT 0"
+
+
 class _File(SqliteFile):
     """The file of requests."""
 
     NAME = "request ids"
-    VERSION = 2
+    VERSION = 3
     TABLES = (
         "CREATE TABLE creates (request_id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT"
         " NULL, started TEXT NOT NULL, begun REAL NOT NULL)",
         "CREATE TABLE removals (node_id TEXT PRIMARY KEY, name TEXT NOT NULL, command TEXT NOT"
         " NULL, request_id TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, started TEXT"
-        " NOT NULL, begun REAL NOT NULL)",
+        f" NOT NULL, begun REAL NOT NULL, {_CALLED_OFF})",
         _MADE,
     )
-    UPGRADES: Mapping[int, Sequence[str]] = {1: (_MADE,)}
+    UPGRADES: Mapping[int, Sequence[str]] = {
+        1: (_MADE,),
+        2: (f"ALTER TABLE removals ADD COLUMN {_CALLED_OFF}",),
+    }
     ERROR = RequestLogError
     REMEDY = _REMEDY
 
@@ -337,26 +347,49 @@ class RequestLog:
     @property
     def removals(self) -> list[Removal]:
         """The nodes of removals whose outcome is unknown, whoever sent them."""
-        query = f"SELECT {_SENDER}, node_id, name, command, request_id FROM removals ORDER BY rowid"
-        return [Removal(*row) for row in self._file.rows(query)]
+        rows = self._file.rows("SELECT * FROM removals ORDER BY rowid")
+        return [_removal(*row) for row in rows]
 
     def begin_removal(
         self, request_id: str, command: str, nodes: Iterable[tuple[str, str]]
-    ) -> None:
+    ) -> list[Removal]:
         """Note that nodes, by NodeId and name, are about to be removed; it is on disk when this
-        returns."""
+        returns. The result is the removals of the same nodes that were in doubt before."""
         sender = (*Sender.here(), clock.time())
-        rows = [(node_id, name, command, request_id, *sender) for node_id, name in nodes]
+        rows = [(node_id, name, command, request_id, *sender, 0) for node_id, name in nodes]
+        ids = {row[0] for row in rows}
+        before = [each for each in self.removals if each.node_id in ids and not is_old(each)]
         with self._file.writing() as db:
-            db.executemany("INSERT OR REPLACE INTO removals VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            _write_removals(db, rows)
+        return before
 
-    def settle_removal(self, request_id: str) -> None:
-        """Note that the server has answered the removal with this id."""
+    def settle_removal(
+        self,
+        request_id: str,
+        unknown: Collection[str] = (),
+        before: Iterable[Removal] = (),
+    ) -> None:
+        """Note that the server has answered the removal with this id, for all of its nodes but
+        those of which it is `unknown`. `before`: removals of its nodes that were in doubt before it
+        was sent, and that its answer says nothing of."""
         with self._file.writing() as db:
-            db.execute("DELETE FROM removals WHERE request_id = ?", (request_id,))
+            query = "SELECT node_id FROM removals WHERE request_id = ?"
+            ids = [row[0] for row in db.execute(query, (request_id,))]
+            settled = [(each, request_id) for each in ids if each not in unknown]
+            db.executemany("DELETE FROM removals WHERE node_id = ? AND request_id = ?", settled)
+            _write_removals(db, map(_row, before))
+
+    def call_off(self, removals: Iterable[Removal]) -> None:
+        """Note that these nodes are not to go any more. Until the request cannot be under way, it
+        may arrive all the same."""
+        rows = [(each.node_id, each.request_id) for each in removals if not each.called_off]
+        if rows:
+            query = "UPDATE removals SET called_off = 1 WHERE node_id = ? AND request_id = ?"
+            with self._file.writing() as db:
+                db.executemany(query, rows)
 
     def forget_removals(self, removals: Sequence[Removal]) -> None:
-        """Note that these nodes are gone, or are to stay, unless somebody removes them anew."""
+        """Note that these nodes are gone, or that no request to remove them is under way."""
         if removals:
             rows = [(each.node_id, each.request_id) for each in removals]
             with self._file.writing() as db:
@@ -379,6 +412,22 @@ class RequestLog:
             old.unlink(missing_ok=True)
         except OSError as e:
             raise RequestLogError(f"request ids {old}: cannot be removed: {e.strerror or e}") from e
+
+
+def _removal(node_id: str, name: str, command: str, request_id: str, *row: Any) -> Removal:
+    """A removal of a row of the file; in one of before version 3 none is called off."""
+    host, pid, started, begun, *called_off = row
+    return Removal(host, pid, started, begun, node_id, name, command, request_id, any(called_off))
+
+
+def _row(removal: Removal) -> tuple[object, ...]:
+    """A removal as it is in the file."""
+    what = removal.node_id, removal.name, removal.command, removal.request_id
+    return (*what, *removal.sender, removal.begun, int(removal.called_off))
+
+
+def _write_removals(db: sqlite3.Connection, rows: Iterable[tuple[object, ...]]) -> None:
+    db.executemany("INSERT OR REPLACE INTO removals VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def _write_made(db: sqlite3.Connection, made: Made) -> None:

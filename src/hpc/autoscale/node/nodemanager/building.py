@@ -113,7 +113,10 @@ class Built:
         for array in self._arrays:
             self.nodearrays.extend(each.name for each in self._dynamic.of(array.name))
         in_state, find = self._records.in_state, self._records.find
-        self.listed = Listed(in_state(*BOOTING), in_state("Failed"), find, in_state("Unavailable"))
+        self.listed = Listed(
+            *(in_state(*BOOTING), in_state("Failed"), find),
+            *(in_state("Unavailable"), self._records.made_by),
+        )
         self.problems.extend(self._records.problems)
         for problem in self.problems:
             logging.warning("%s", problem)

@@ -127,6 +127,8 @@ class Provisioner:
             self.requests.begin(request_id, cluster): some
             for cluster, some in operations.by_cluster(self.cluster_bindings, nodes).items()
         }
+        if self.holds is not None:
+            self.holds.sending(wanted)
         # those stay whose creation fails: then nobody knows whether the nodes were made
         self._in_doubt += wanted.items()
         binding, failed = self.cluster_bindings, []
@@ -176,7 +178,10 @@ class Provisioner:
             node.exists = True
         if self.holds is not None:
             self.holds.refused(created.not_made, "; ".join(dict.fromkeys(created.messages)))
-            self.holds.asked(str(node.delayed_node_id.node_id) for node in made)
+            are_all = not (created.pending or created.not_made)
+            settled = created.request_id if are_all else None
+            ids = (str(node.delayed_node_id.node_id) for node in made)
+            self.holds.asked(ids, request_id=settled)
         for node in created.not_made:
             self._drop(node)
         outcome.add(created.operation_id, created.request_id, made, _why_not_made(created))

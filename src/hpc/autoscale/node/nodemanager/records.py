@@ -142,6 +142,12 @@ class NodeRecords:
         every = (record for alike in self.sorts for record in alike)
         return {str(r["NodeId"]): r for r in every if r["NodeId"] in wanted}
 
+    def made_by(self, request_ids: Collection[str]) -> list[Record]:
+        """The records of the nodes that these requests have made."""
+        wanted = set(request_ids)
+        every = (record for alike in self.sorts for record in alike)
+        return [record for record in every if str(record.get("RequestId")) in wanted]
+
     def placement_groups(self, nodearray: str, machine_type: str) -> list[str]:
         """Placement groups in which the nodearray has nodes of this size."""
         return sorted(filter(None, self._members.get((nodearray, machine_type), {})))
