@@ -7,6 +7,7 @@ told. Each check is a method that raises `Violation` with the name of the invari
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler.summary import PassError
+from hpc.autoscale.node.requests import OLD_SECONDS
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
 from hpc.autoscale.simulator.lifecycle import Phase
 from hpc.autoscale.simulator.nodes import SimNode
@@ -139,6 +141,7 @@ class Watch:
         self._told_ready: set[str] = set()
         self._booted_at: dict[str, float] = {}
         self._kept_short: Counter[str] = Counter()
+        self._may_go: dict[str, float] = {}
 
     @property
     def made(self) -> int:
@@ -205,6 +208,7 @@ class Watch:
         action = path.rpartition("/")[2]
         if action in _REMOVING:
             self._check_deletions(self.process, body.get("ids") or ())
+            self._may_go.update(dict.fromkeys(body.get("ids") or (), self.world.now))
         if action != "create" or body.get("requestId") in self._seen:
             return
         self._seen.add(str(body.get("requestId")))
@@ -222,6 +226,13 @@ class Watch:
         self._check_breaker(asked)
         self._check_plan(self.process)
         self._check_need(self.process)
+
+    def answered(self, body: Mapping[str, Any], status: int) -> None:
+        """The server's own answer to a command has come back; it settles what becomes of nodes
+        that it was told to remove."""
+        if status < 500 and status != 429:
+            for node_id in body.get("ids") or ():
+                self._may_go.pop(node_id, None)
 
     def _check_deletions(self, process: Process, ids: Sequence[str]) -> None:
         """What one command may delete, and what one pass may."""
@@ -450,6 +461,8 @@ class Watch:
         """Whether a node, as it is in truth, will do work, and whoever plans can know of it."""
         if self._foreign.get(node.node_id, 0.0) >= self._begun_at:
             return False
+        if self.world.now - self._may_go.get(node.node_id, -math.inf) <= OLD_SECONDS:
+            return False  # nobody knows whether it goes: work is not to be placed there
         host = self.world.scheduler.hosts.get(node.node_id)
         if node.phase is Phase.READY:
             return host is None or host.takes_work

@@ -109,15 +109,18 @@ class Wire(BaseAdapter):
         kind = kind_of(method, url)
         self._step(f"send {kind}")
         self._world.on_request(kind)
-        if method == "POST":
-            self._world.watch.before_command(urlsplit(url).path, json.loads(request.body or b"{}"))
+        body = json.loads(request.body or b"{}") if method == "POST" else None
+        if body is not None:
+            self._world.watch.before_command(urlsplit(url).path, body)
         trouble = self._world.trouble_for(kind)
         answer = self._exchange(request, kind, trouble)
+        is_true = trouble is None or trouble.kind not in SPOILED
         if kind == "nodes":
-            is_true = answer[0] == 200 and (trouble is None or trouble.kind not in SPOILED)
-            self._world.watch.told_nodes(answer[2].count(b'"NodeId"'), is_true)
-        elif kind.startswith("status") and (trouble is None or trouble.kind not in SPOILED):
+            self._world.watch.told_nodes(answer[2].count(b'"NodeId"'), is_true and answer[0] == 200)
+        elif kind.startswith("status") and is_true:
             self._world.watch.told_status(kind, answer[0], answer[2])
+        elif body is not None and is_true:
+            self._world.watch.answered(body, answer[0])
         self._step(f"received {kind}")
         status, headers, body = answer
         response = requests.Response()

@@ -106,19 +106,29 @@ class SqliteFile:
     def rows(self, query: str, arguments: Sequence[Any] = (), since: int = 1) -> list[Any]:
         """The rows that a query finds; none where there is no file, or one of a version before
         `since`, which has not what is asked for."""
+        return self.tables((query, since), arguments=arguments)[0]
+
+    def tables(
+        self, *queries: tuple[str, int], arguments: Sequence[Any] = ()
+    ) -> Sequence[list[Any]]:
+        """What `rows` finds for each query, given with `since`, all as they were at one time."""
         if not self.exists:
-            return []
+            return [[] for _ in queries]
         with self._opened("ro") as db:
             db.execute("BEGIN")
-            known = self._version(db) >= since
-            return db.execute(query, arguments).fetchall() if known else []
+            version = self._version(db)
+            return [
+                db.execute(query, arguments).fetchall() if version >= since else []
+                for query, since in queries
+            ]
 
     def _version(self, db: sqlite3.Connection) -> int:
         """0 for a file that is new; an error for one that is neither of this form nor of one that
         can be made of it."""
         found = int(db.execute("PRAGMA user_version").fetchone()[0])
-        tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if found == self.VERSION or found in self.UPGRADES or (found == 0 and not tables):
+        if found == self.VERSION or found in self.UPGRADES:
+            return found
+        if found == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
             return found
         raise self.error(f"expected a file of {self.NAME} of version {self.VERSION}, found another")
 

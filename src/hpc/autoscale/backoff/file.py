@@ -65,16 +65,17 @@ class BackoffFile(SqliteFile):
     def read(self) -> Remembered:
         """All of it; rows that make no sense are left out. BackoffError when it cannot be read."""
         found = {}
-        for key, cause, *others in self.rows(
-            "SELECT subject, cause, message, failed_at, level, streak, delay, until, passed"
-            " FROM backoffs"
-        ):
+        columns = "subject, cause, message, failed_at, level, streak, delay, until, passed"
+        backoffs, boots, sent = self.tables(
+            (f"SELECT {columns} FROM backoffs", 1),
+            ("SELECT * FROM boots", 1),  # one of version 1 has a column less
+            ("SELECT request_id, since FROM sent", 3),
+        )
+        for key, cause, *others in backoffs:
             subject = read_subject(str(key))
             row = _backoff(cause, *others) if subject is not None else None
             if subject is not None and row is not None:
                 found[subject] = row
-        boots = self.rows("SELECT * FROM boots")  # one of version 1 has a column less
-        sent = self.rows("SELECT request_id, since FROM sent", since=3)
         return Remembered(
             found,
             {str(each): _boot(*row) for each, *row in boots},

@@ -90,8 +90,10 @@ class GangFile(SqliteFile):
 
     def read(self) -> tuple[list[Gathering], list[Shortfall]]:
         """All of it; rows that make no sense are left out. GangFileError when it cannot be read."""
-        gatherings = self.rows("SELECT * FROM gatherings ORDER BY rowid")
-        shortfalls = self.rows("SELECT * FROM shortfalls ORDER BY rowid")
+        gatherings, shortfalls = self.tables(
+            ("SELECT * FROM gatherings ORDER BY rowid", 1),
+            ("SELECT * FROM shortfalls ORDER BY rowid", 1),
+        )
         return [*map(_gathering, filter(_is_gathering, gatherings))], [
             *map(_shortfall, filter(_is_shortfall, shortfalls))
         ]
