@@ -296,6 +296,23 @@ def test_azscale_weights(site, tmp_path, capsys):
     assert "the provider gave them 0 seconds ago" in out.err
 
 
+def test_azscale_buckets_has_the_weight_of_each_region(site, tmp_path, capsys):
+    path = tmp_path / "autoscale.json"
+
+    def buckets(**config):
+        path.write_text(json.dumps({**site.config, **config}))
+        path.chmod(0o600)
+        cli.main(["buckets", "-c", str(path), "-F", "json"])
+        return {row["nodearray"]: row for row in json.loads(capsys.readouterr().out)}
+
+    auto = {"packing": {"policy": {"regions": "auto"}}, "weights": site.section}
+    found = {name: row["region_weight"] for name, row in buckets(**auto).items()}
+    assert found == {"eastus": 4, "westus2": 9, "northeurope": 0}
+    part = buckets(packing={"policy": {"regions": {"eastus": 0.5}}})
+    assert (part["eastus"]["region_weight"], part["westus2"]["region_weight"]) == (0.5, 0)
+    assert "region_weight" not in buckets()["eastus"]
+
+
 def test_a_damaged_file(site, tmp_path):
     """Is an error that says what to do."""
     (tmp_path / "weights.db").write_bytes(b"no database" * 100)

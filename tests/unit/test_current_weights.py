@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import threading
 
 import pytest
 
@@ -30,6 +31,32 @@ def test_a_provider_that_takes_long_to_fail_is_left_alone_for_a_minute(tmp_path)
         clock.sleep(after)
         assert current_weights(CONFIG, str(tmp_path), slow).problem == "slow: no answer"
     assert len(asked) == 2
+
+
+def test_a_provider_that_hangs_is_left_alone(tmp_path):
+    """The last good weights hold, and no second thread waits for it."""
+    answers, asked = threading.Event(), []
+
+    def hangs(name, question):
+        asked.append(name)
+        answers.wait(60)
+        return {"eastus": 3}
+
+    config = {"weights": {**CONFIG["weights"], "timeout": 0.05, "static": {"eastus": 7}}}
+
+    def now():
+        clock.sleep(1000)
+        return current_weights(config, str(tmp_path), hangs)
+
+    found = now()
+    assert (found.weights, found.problem) == ({"eastus": 7}, "slow: no answer within 0.05 seconds")
+    assert "still has not answered" in now().problem
+    assert len(asked) == 1
+    answers.set()
+    config["weights"]["timeout"] = 60  # it has to come in time on a busy machine, too
+    while (found := now()).problem:
+        pass
+    assert (found.weights, len(asked)) == ({"eastus": 3}, 2)
 
 
 def test_a_file_that_cannot_be_written_keeps_nobody_from_the_weights(tmp_path, caplog):

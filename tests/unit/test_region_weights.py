@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.node.vm_sizes import all_possible_locations, get_aux_vm_size_info
+from hpc.autoscale.packing import search, shares
 from hpc.autoscale.packing.shares import NodeShare, apportioned, in_turn, new_nodes
 from hpc.autoscale.workers import WorkerDemand, prepare
 
@@ -94,12 +96,32 @@ def test_new_nodes_make_up_for_what_is_short(given, there, nodes):
 @given(weights, st.integers(0, 60))
 def test_one_by_one_comes_nearly_to_the_same(given, nodes):
     """Of two parts exactly; of more it may be short, where one seat more takes one from another."""
-    shares = [NodeShare("part", weight) for weight in given]
+    parts = [NodeShare("part", weight) for weight in given]
     for _ in range(nodes):
-        in_turn(shares)[0].charge(1, 0)
+        next(in_turn(parts)).charge(1, 0)
     exact = apportioned(given, nodes)
     most = max(0, len(given) - 2)
-    assert all(abs(s.used_nodes - e) <= most for s, e in zip(shares, exact, strict=True))
+    assert all(abs(s.used_nodes - e) <= most for s, e in zip(parts, exact, strict=True))
+
+
+def test_whose_turn_it_is_costs_a_node_the_same_in_any_number_of_regions(monkeypatch):
+    """It is worked out for who is asked, and not for all who might be."""
+    asked = []
+    for module in (shares, search):
+        monkeypatch.setattr(
+            module, "new_nodes", lambda *given: asked.append(given) or new_nodes(*given)
+        )
+    for count in (3, 30):
+        regions = [each for each in all_possible_locations() if _has_size(each)][:count]
+        manager = a_manager(a_cluster(regions=regions), dict.fromkeys(regions, 2))
+        asked.clear()
+        one_by_one(manager, count)
+        assert split(manager) == dict.fromkeys(regions, 1)
+        assert len(asked) <= 2 * count
+
+
+def _has_size(region):
+    return get_aux_vm_size_info(region, SIZE).vcpu_count == 4
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -82,6 +82,7 @@ class CommandLine(ABC):
         self._work = NodeWork()
         self._asked_columns: Sequence[str] = ()
         self._width: int | None = None
+        self._is_short = False
         self.__node_mgr: NodeManager | None = None
         self.__lock: SingletonLock | None = None
         self.__warned: set[str] = set()
@@ -312,10 +313,11 @@ class CommandLine(ABC):
         cut to its width. Programs that read them get them whole.
         """
         self._asked_columns = list(columns or ())
-        self._width = None
+        self._width, self._is_short = None, False
         if columns:
             return [] if "all" in columns else self._widened(config, columns, cmd)
         short = self._table_columns(config, cmd) if (output_format or "table") == "table" else []
+        self._is_short = bool(short)
         if short and (sys.stdout.isatty() or os.environ.get("COLUMNS")):
             self._width = shutil.get_terminal_size((80, 24)).columns
         return short or list(self._columns_by_default_of(config, cmd))

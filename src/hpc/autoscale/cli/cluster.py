@@ -25,6 +25,7 @@ from hpc.autoscale.node.node.contents import live_resources
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
+from hpc.autoscale.regions import Weights, configured_weights
 from hpc.autoscale.util import json_dump
 
 _BUCKET_COLUMNS = [
@@ -65,7 +66,9 @@ class ClusterCommands(CommandLine):
         """Lists the kinds of nodes that can be started, all or those that satisfy constraints."""
         given = self._constraints(constraint_expr)
         constraints = get_constraints(given)
-        node_mgr = self._prepared_node_mgr(config)
+        driver, prepared = self._prepared(config)
+        node_mgr = self._node_mgr(prepared, driver)
+        weights = configured_weights(prepared)
         every = node_mgr.get_buckets()
         check_vm_sizes(given, "", every)
         self._doubt_constraints(given, (), every)
@@ -73,11 +76,11 @@ class ClusterCommands(CommandLine):
         holds = node_mgr.holds
         held = {id(bucket): holds.of(bucket) if holds else None for bucket in buckets}
         columns = self._columns(config, output_columns, "buckets", output_format)
-        if not output_columns and self._width is None:
-            columns = _columns_of(config, buckets)
-        if not output_columns and any(held.values()):
-            columns = list(dict.fromkeys([*columns, "backoff"]))
-        rows = (_with_limits(bucket, held[id(bucket)]) for bucket in buckets)
+        if not output_columns:
+            columns = columns if self._is_short else list(_columns_of(config, buckets))
+            more = {"region_weight": weights is not None, "backoff": any(held.values())}
+            columns = list(dict.fromkeys([*columns, *(name for name in more if more[name])]))
+        rows = (_with_limits(bucket, held[id(bucket)], weights) for bucket in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)
 
@@ -156,14 +159,18 @@ def check_cluster(node_mgr: NodeManager) -> None:
         raise AutoscaleError(f"cluster {name}: {problem}")
 
 
-def _with_limits(bucket: NodeBucket, held: str | None = None) -> Node:
-    """A node to print in the place of a bucket: its example node, with the limits as resources, and
-    with why it is held back."""
+def _with_limits(
+    bucket: NodeBucket, held: str | None = None, weights: Weights | None = None
+) -> Node:
+    """A node to print in the place of a bucket: its example node, with the limits as resources,
+    why it is held back, and the weight of its region, where regions have weights."""
     node = bucket.example_node.clone()
     resources = live_resources(node)
     resources.update(_counts(bucket.limits))
     resources["available_count"] = bucket.available_count  # under all limits together
     resources["backoff"] = held or ""
+    if weights is not None:
+        resources["region_weight"] = weights.get(str(bucket.location), 0)
     return node
 
 

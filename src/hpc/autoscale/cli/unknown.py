@@ -58,7 +58,7 @@ def unknown_columns(
 
 
 def _names_of_buckets() -> Iterator[str]:
-    yield "backoff"
+    yield from ("backoff", "region_weight")
     for name in dir(NodeBucket):
         if not name.startswith("_") and not callable(getattr(NodeBucket, name)):
             yield name

@@ -8,7 +8,7 @@ It reads candidates and never writes to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import Frame, NodeShape
-from hpc.autoscale.packing.shares import NodeShare, in_turn
+from hpc.autoscale.packing.shares import InTurn, NodeShare, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
 _NEAR = 24
@@ -41,6 +41,9 @@ ByNeed = Callable[["Cursor", int, int], Sequence[int]]
 """The numbers of the candidates of a cursor in the order in which they are asked for new nodes, for
 so many units with at most so many on one node (`Cursor.needed`)."""
 
+
+Parts = Mapping[NodeShare | None, Sequence[int]]
+"""The numbers of candidates by their share, None for those without; in each in their order."""
 
 Found = tuple[int, NodeShape, Fit]
 """A node that takes a unit: its position, what it looks like, and how the expression fits it."""
@@ -68,12 +71,15 @@ class Cursor:
         self.monotone = expr.monotone
         self.candidates = tuple(candidates)
         self._by_need = by_need
+        self._as_they_are = range(len(self.candidates))
         # what a job itself prefers goes before what share each part is to have
         shares = dict.fromkeys(each.share for each in self.candidates if each.share)
         self._shares = () if expr.weighs else tuple(shares)
         self.shares_out = bool(self._shares)
         # the last order by shares, and what it was made of
         self._turns: tuple[object, Sequence[int]] | None = None
+        # the candidates of each share in their order, and that of which they are
+        self._parts: tuple[Sequence[int], Parts] | None = None
         # how the expression fits a new node of each, once it was asked
         self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         # by units, and how many of them one node takes at most
@@ -336,23 +342,31 @@ class Cursor:
 
     def openings(self, units: int, per_node: int = UNBOUNDED) -> Sequence[int]:
         """The candidates in the order in which they are asked for new nodes for so many units."""
-        found = self._openings_alone(units, per_node)
         if not self.shares_out:
-            return found
+            return self._openings_alone(units, per_node)
         made_of = (units, per_node, *(share.used_nodes for share in self._shares))
         if self._turns is None or self._turns[0] != made_of:
-            turn: dict[NodeShare | None, int] = {
-                share: place for place, share in enumerate(in_turn(self._shares))
-            }
-            places = [turn.get(self.candidates[index].share, -1) for index in found]
-            order = sorted(range(len(found)), key=places.__getitem__)
-            self._turns = made_of, [found[place] for place in order]
+            self._turns = made_of, InTurn(self._shares, self.parts(units, per_node))
         return self._turns[1]
+
+    def parts(self, units: int, per_node: int) -> Parts:
+        """The same, each share by itself."""
+        order = self._openings_alone(units, per_node)
+        if self._parts is None or self._parts[0] is not order:
+            found: dict[NodeShare | None, list[int]] = {share: [] for share in self._shares}
+            for index in order:
+                found.setdefault(self.candidates[index].share, []).append(index)
+            self._parts = order, found
+        return self._parts[1]
+
+    def shares_in_turn(self) -> list[NodeShare]:
+        """All shares in the order in which they are asked for new nodes."""
+        return list(in_turn(self._shares))
 
     def _openings_alone(self, units: int, per_node: int) -> Sequence[int]:
         """The same, but for shares."""
         if self._by_need is None:
-            return range(len(self.candidates))
+            return self._as_they_are
         found = self._openings.get((units, per_node))
         if found is None:
             if len(self._openings) >= _MOST_ORDERS:

@@ -148,12 +148,13 @@ class Search:
         most of them is not asked for too many, and in each part as many as it falls short of."""
         closed: set[NodeShare] = set()
         while self.left:
-            parts: dict[NodeShare, list[int]] = {}
-            for index in self.cursor.openings(self.left, self.request.per_node):
-                share = self.cursor.candidates[index].share
-                if share is not None and share not in closed:
-                    parts.setdefault(share, []).append(index)
+            every = self.cursor.parts(self.left, self.request.per_node)
+            open_to = (each for each in every if each is not None and each not in closed)
+            parts = {share: every[share] for share in open_to}
             nodes = min(filter(None, map(self._needed, parts.values())), default=0)
+            if nodes > 1:  # one goes to whose turn it is, in whichever order they stand
+                turns = self.cursor.shares_in_turn()
+                parts = {share: parts[share] for share in turns if share in parts}
             there = [share.used_nodes + self.reservation.owed_to(share) for share in parts]
             found = new_nodes([share.weight for share in parts], there, nodes)
             for (share, indices), most in zip(parts.items(), found, strict=True):

@@ -7,7 +7,8 @@ not moved. `search` opens nodes in this order wherever candidates have shares.""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
@@ -52,11 +53,40 @@ def new_nodes(weights: Sequence[int], there: Sequence[int], nodes: int) -> list[
     return found
 
 
-def in_turn(shares: Sequence[NodeShare]) -> list[NodeShare]:
-    """The order in which parts are asked for one new node; those without weight last."""
-    left, found = list(shares), []
+def in_turn(shares: Sequence[NodeShare]) -> Iterator[NodeShare]:
+    """Parts in the order in which they are asked for one new node; those without weight last.
+
+    What they have now counts, whatever happens before the next is asked for. Each costs as much as
+    the first, and few are needed.
+    """
+    left = list(shares)
+    there = [share.used_nodes for share in left]
     while left:
-        there = [share.used_nodes for share in left]
         turn = new_nodes([share.weight for share in left], there, 1)
-        found.append(left.pop(turn.index(1) if 1 in turn else 0))
-    return found
+        place = turn.index(1) if 1 in turn else 0
+        there.pop(place)
+        yield left.pop(place)
+
+
+class InTurn(Sequence[int]):
+    """Numbers of candidates in the order in which they are asked for one new node: first those
+    without a share, then those of each part in its turn. `parts`: the numbers of each part, in
+    their order. Worked out as far as somebody looks."""
+
+    def __init__(
+        self, shares: Sequence[NodeShare], parts: Mapping[NodeShare | None, Sequence[int]]
+    ) -> None:
+        self._parts = parts
+        self._known = list(parts.get(None, ()))
+        self._turns = in_turn(shares)
+        self._length = sum(map(len, parts.values()))
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, place: Any) -> Any:
+        while len(self._known) < self._length:
+            if isinstance(place, int) and 0 <= place < len(self._known):
+                break
+            self._known += self._parts.get(next(self._turns), ())
+        return self._known[place]

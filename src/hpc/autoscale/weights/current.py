@@ -6,6 +6,7 @@ They are in a file beside the node history, for the next pass and the next proce
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import ConfigurationException, did_you_mean, one_line
+from hpc.autoscale.sidebyside import side_by_side
 from hpc.autoscale.sqlitefile import SqliteFile
 from hpc.autoscale.weights.providers import BLEND, WeightQuestion, WeightsError, ask, provider_named
 
@@ -24,10 +26,14 @@ SECTION = "weights"
 FILE = "weights.db"
 TIME_TO_LIVE = 900.0
 HYSTERESIS = 0.25
+TIMEOUT = 60.0
 ASK_AGAIN = 60.0
 """Seconds after which a provider is asked again that did not answer."""
 
 Ask = Callable[[str, WeightQuestion], Mapping[str, int | None]]
+
+# the questions, by their key, to which a provider of this process has given no answer yet
+_unanswered: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,8 @@ def current_weights(
     known = file.read(key)
     if known is not None and _is_fresh(known, clock.time(), settings):
         return known
-    found = _renewed(known, settings, question, ask_provider)
+    patient = functools.partial(_ask_in_time, ask_provider, key)
+    found = _renewed(known, settings, question, patient)
     if not config.get("read_only"):
         try:
             file.write(key, found)
@@ -146,7 +153,7 @@ def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> WeightQ
 def _key(settings: Mapping[str, Any], question: WeightQuestion) -> str:
     """The same for the same question: what was asked of another provider, or for other regions,
     is no answer."""
-    kept = {k: v for k, v in settings.items() if k not in ("ttl", "hysteresis")}
+    kept = {k: v for k, v in settings.items() if k not in ("ttl", "timeout", "hysteresis")}
     text = json.dumps([kept, question.regions], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -186,6 +193,28 @@ def _renewed(
         found = dict(known.weights)
     now = clock.time()
     return CurrentWeights(found, now, now, "", unknown)
+
+
+def _ask_in_time(
+    ask_provider: Ask, key: str, name: str, question: WeightQuestion
+) -> Mapping[str, int | None]:
+    """What a provider answers; TimeoutError when it takes too long. It is left alone then, and not
+    asked again while it has that question."""
+    if key in _unanswered:
+        raise TimeoutError("it still has not answered what it was asked before")
+    _unanswered.add(key)
+
+    def asked() -> Mapping[str, int | None]:
+        try:
+            return ask_provider(name, question)
+        finally:
+            _unanswered.discard(key)
+
+    seconds = float(question.settings.get("timeout") or TIMEOUT)
+    found = side_by_side({key: asked}, {key: seconds})[key]
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _completed(
