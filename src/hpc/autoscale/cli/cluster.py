@@ -80,6 +80,8 @@ class ClusterCommands(CommandLine):
             columns = columns if self._is_short else list(_columns_of(config, buckets))
             more = {"region_weight": weights is not None, "backoff": any(held.values())}
             columns = list(dict.fromkeys([*columns, *(name for name in more if more[name])]))
+            if more["backoff"]:
+                self._width = None  # why is worth a long line
         rows = (_with_limits(bucket, held[id(bucket)], weights) for bucket in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)
