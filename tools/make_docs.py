@@ -19,6 +19,7 @@ DOCUMENTS = (
     "README.md",
     "docs/configuration.md",
     "docs/commands.md",
+    "docs/doctor.md",
     "docs/guards.md",
     "docs/lifecycle.md",
     "docs/writing-an-integration.md",
@@ -140,6 +141,14 @@ def commands() -> str:
         for name, function in commands_of(DriverCLI())
     ]
     return table(("command", "needs a driver", "what it does"), rows)
+
+
+def checks() -> str:
+    """What `azscale doctor` looks at, in its order."""
+    from hpc.autoscale.cli.checkup import CHECKS
+
+    rows = [(f"`{check.name}`", check.what, check.remedy) for check in CHECKS]
+    return table(("check", "what is looked at", "what to do"), rows)
 
 
 def guards() -> str:
@@ -292,6 +301,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "constraint-keywords": constraint_keywords,
     "configuration-keys": configuration_keys,
     "commands": commands,
+    "checks": checks,
     "lifecycle": lifecycle,
     "promises": promises,
     "differences": differences,

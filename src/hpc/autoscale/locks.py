@@ -61,7 +61,7 @@ def lock_cluster(server: str, cluster: str, lock_file: Callable[[str], Unlock]) 
     MultipleInstancesError when another process of this machine has it, and the same at once for
     this process; LockUnusableError when it can be neither taken nor refused.
     """
-    name = _PREFIX + hashlib.sha256(f"{server}\n{cluster}".encode()).hexdigest()[:40]
+    name = _name(server, cluster)
     if sys.platform == "linux":
         try:
             return _lock_name(name, f"cluster {cluster} at {server}")
@@ -71,6 +71,26 @@ def lock_cluster(server: str, cluster: str, lock_file: Callable[[str], Unlock]) 
                     f"the lock of cluster {cluster} at {server} cannot be taken: {error.strerror}"
                 ) from error
     return lock_file(_file(name, f"cluster {cluster} at {server}"))
+
+
+def holders_of(config: Mapping[str, Any]) -> list[str]:
+    """Who on this machine holds the lock of a cluster of the configuration, in words, without
+    trying to take it. Empty when nobody does, and where that cannot be looked up."""
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
+            names = f.read()
+    except OSError:
+        return []
+    found = []
+    for server, cluster in clusters_of(config):
+        name = _name(server, cluster)
+        if re.search(rf"@{name}$", names, re.MULTILINE):
+            found.append(_holder(name))
+    return list(dict.fromkeys(found))
+
+
+def _name(server: str, cluster: str) -> str:
+    return _PREFIX + hashlib.sha256(f"{server}\n{cluster}".encode()).hexdigest()[:40]
 
 
 def _lock_name(name: str, what: str) -> Unlock:

@@ -41,6 +41,14 @@ def check_file(
     `commands`: those that there are. `node_mgr` reads the cluster; it is called when nothing is
     wrong so far.
     """
+    found = list(check_alone(path, commands))
+    yield from found
+    if not any(finding.is_error for finding in found):
+        yield from check_with_cluster(load_with_duplicates(path)[0], node_mgr)
+
+
+def check_alone(path: str, commands: Iterable[str]) -> Iterator[Finding]:
+    """What is wrong with the configuration at `path` as far as one can tell without the cluster."""
     try:
         config, duplicates = load_with_duplicates(path)
     except ConfigurationException as error:
@@ -53,8 +61,6 @@ def check_file(
     doubts = unknown_commands(config, commands) if not errors else []
     for text in (*(() if duplicates else exposed_passwords(path)), *doubts):
         yield Finding(False, text)
-    if not errors:
-        yield from _check_with_cluster(config, node_mgr)
 
 
 def _in_weights(config: Config) -> Iterator[str]:
@@ -70,9 +76,10 @@ def _in_weights(config: Config) -> Iterator[str]:
         yield str(error)
 
 
-def _check_with_cluster(
+def check_with_cluster(
     config: Config, node_mgr: Callable[[Config], NodeManager]
 ) -> Iterator[Finding]:
+    """What of a valid configuration the cluster knows nothing of; `node_mgr` reads it."""
     try:
         manager = node_mgr(config)
     except ConfigurationException as error:

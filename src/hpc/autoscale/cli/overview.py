@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from hpc.autoscale.cli.places import FoundConfig
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Main commands": ("initconfig", "demand", "autoscale", "nodes", "analyze"),
+    "Main commands": ("initconfig", "doctor", "demand", "autoscale", "nodes", "analyze"),
     "Look": ("buckets", "limits", "jobs", "cost", "weights", "requests", "connect"),
     "Act on nodes": (
         "create_nodes",
@@ -80,7 +80,7 @@ def next_steps(found: FoundConfig) -> str:
                 "To begin:",
                 "  azscale initconfig --cluster-name NAME --url https://cyclecloud.example \\",
                 "      --username USER > autoscale.json",
-                "  azscale config --check         what is wrong with it",
+                "  azscale doctor                 what is wrong, and what to do about it",
                 "",
                 "azscale --help lists all commands.",
             ]
@@ -90,7 +90,7 @@ def next_steps(found: FoundConfig) -> str:
             f"The configuration is {found.path}.",
             "",
             "Next:",
-            "  azscale config --check         what is wrong with it",
+            "  azscale doctor                 what is wrong, and what to do about it",
             "  azscale nodes                  the nodes that there are",
             "  azscale demand                 what a pass would do; it changes nothing",
             "  azscale autoscale              one pass: create, join and delete nodes",

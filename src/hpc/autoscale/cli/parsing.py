@@ -83,6 +83,13 @@ def takes_path(f: F) -> F:
     return f
 
 
+def draws(f: F) -> F:
+    """Let a command write to the terminal as it likes. It has to make foreign text harmless itself;
+    what other commands print is made so."""
+    f.draws = True  # type: ignore[attr-defined]
+    return f
+
+
 def needs_no_config(f: F) -> F:
     """Let a command be without a configuration, and without -c."""
     f.config_as = "nothing"  # type: ignore[attr-defined]
@@ -280,7 +287,8 @@ def run_command(
         if initialize:
             initialize(args.cmd, config)
     try:
-        with _output_with_a_name(is_data=args.cmd != "shell"):  # there the user prints
+        is_data = args.cmd != "shell" and not getattr(args.func, "draws", False)
+        with _output_with_a_name(is_data):  # in the shell the user prints
             args.func(**kwargs)
     finally:
         unlock = getattr(module, "_unlock", None)

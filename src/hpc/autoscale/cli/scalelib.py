@@ -21,6 +21,7 @@ from hpc.autoscale.cli.base import Config
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.console import version_line
 from hpc.autoscale.cli.costs import CostCommands
+from hpc.autoscale.cli.doctor import DoctorCommands
 from hpc.autoscale.cli.drivers import (
     PROJECT_NAME,
     GenericDriver,
@@ -81,6 +82,7 @@ class _AzScaleCLI(
     AutostopCommands,
     CompletionCommands,
     CostCommands,
+    DoctorCommands,
     RequestCommands,
     RequestIdCommands,
     WeightCommands,

@@ -1,0 +1,528 @@
+"""What `azscale doctor` looks at: a row of CHECKS each, with what to do about it.
+
+A check looks at a `Site` and gives findings; it changes nothing. docs/doctor.md is generated from
+the rows. Called by `doctor`, which prints what was found.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import socket
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from hpc.autoscale import clock
+from hpc.autoscale._version import __version__
+from hpc.autoscale.autoscaler import hooks
+from hpc.autoscale.autoscaler.learning import nothing_to_start
+from hpc.autoscale.ccbindings import errors
+from hpc.autoscale.cli.checking import check_alone, check_with_cluster
+from hpc.autoscale.config.clusters import members_of
+from hpc.autoscale.config.load import load_with_duplicates
+from hpc.autoscale.config.secrets import of_its_own
+from hpc.autoscale.errors import ConfigurationException, counted, one_line
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.locks import holders_of
+from hpc.autoscale.node.nodemanager import NodeManager
+
+if TYPE_CHECKING:
+    from hpc.autoscale.ccbindings.replies import Reply
+    from hpc.autoscale.ccbindings.session import Session
+
+Config = dict[str, Any]
+
+CLOCK_MAY_DIFFER = 5.0
+"""Seconds by which the server's clock may differ: a Date header has whole ones, and takes a
+while."""
+CLOCK_MUST_NOT_DIFFER = 60.0
+CERTIFICATE_ENDS_SOON = 14 * 86400.0
+DISK_IS_FULL = 16 * 2**20
+"""Bytes below which nothing is written safely any more."""
+DISK_IS_NEARLY_FULL = 256 * 2**20
+
+
+class Health(StrEnum):
+    """What came of a look."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Observation(NamedTuple):
+    """One thing that was found; `of` is the cluster that it is about, where there are several."""
+
+    verdict: Health
+    text: str
+    of: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row. `needs`: checks without which it makes no sense."""
+
+    name: str
+    what: str
+    remedy: str
+    look: Callable[[Site], Iterable[Observation]]
+    needs: Sequence[str] = ()
+
+
+@dataclass
+class Server:
+    """The server of one cluster, and what it answered when it was asked for the cluster's status.
+
+    `reply` or `problem`, an error, are there once it was asked; `ahead` is by how many seconds its
+    clock is ahead, None when it does not say.
+    """
+
+    name: str
+    config: Config
+    session: Session | None = None
+    reply: Reply | None = None
+    problem: Exception | None = None
+    ahead: float | None = None
+    is_asked: bool = False
+
+    def ask(self) -> Exception | None:
+        """Ask once; the error, or None when there was a good answer."""
+        if self.is_asked:
+            return self.problem
+        self.is_asked = True
+        from hpc.autoscale.ccbindings.auth import resolve_credentials
+        from hpc.autoscale.ccbindings.client import Client
+        from hpc.autoscale.ccbindings.models import ClusterStatus
+        from hpc.autoscale.ccbindings.replies import decode_model
+        from hpc.autoscale.ccbindings.session import path_of
+
+        try:
+            own = of_its_own(self.config) if self.name else self.config
+            known = {**own, **vars(resolve_credentials(own))}
+            self.config = known
+            self.session = Client(known).session
+            path = path_of("clusters", str(own.get("cluster_name")), "status")
+            began = clock.time()
+            self.reply = self.session.send("GET", path, {"nodes": False})
+            self._compare_clocks(began)
+            if not self.reply.succeeded:
+                raise self.session.refusal(self.reply)
+            decode_model(self.reply, ClusterStatus)
+        except Exception as error:  # noqa: BLE001  each check says what it makes of it
+            self.problem = error
+        return self.problem
+
+    def _compare_clocks(self, began: float) -> None:
+        said = self.reply.headers.get("Date") if self.reply else None
+        try:
+            there = parsedate_to_datetime(said or "").timestamp()
+        except (TypeError, ValueError):
+            return
+        now = clock.time()
+        # the header has whole seconds, and was written while we waited
+        earliest, latest = there - now, there + 1 - began
+        self.ahead = 0.0 if earliest <= 0 <= latest else min(earliest, latest, key=abs)
+
+
+@dataclass
+class Site:
+    """What checks look at. `path`: of the configuration, or None; `looked`: where it was looked
+    for.
+
+    `prepare` gives the driver, and the configuration with what the driver adds to it; `connect`
+    reads the cluster with these. `commands`: those that there are.
+    """
+
+    path: str | None
+    looked: str
+    commands: Sequence[str]
+    prepare: Callable[[Config], tuple[SchedulerDriver, Config]]
+    connect: Callable[[Config], NodeManager]
+    home: Callable[[Config], str]
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration; nothing is written with it."""
+        loaded: Config = load_with_duplicates(self.path or "")[0]
+        return {**loaded, "read_only": True, "lock_file": None}
+
+    @cached_property
+    def prepared(self) -> tuple[SchedulerDriver, Config]:
+        """The driver, and the configuration with what it adds."""
+        return self.prepare(dict(self.config))
+
+    @cached_property
+    def servers(self) -> list[Server]:
+        """The server of each cluster."""
+        several = [Server(name, own) for name, own in members_of(self.config)]
+        return several or [Server("", self.config)]
+
+    @cached_property
+    def node_mgr(self) -> NodeManager:
+        """The cluster, as a pass reads it."""
+        return self.connect(self.prepared[1])
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """The files that a pass writes, by the key that names them."""
+        config = load_with_duplicates(self.path or "")[0]
+        home = self.home(config)
+        files = {
+            "lock_file": config.get("lock_file", os.path.join(home, "lock.file")),
+            "nodehistorydb": config.get("nodehistorydb") or os.path.join(home, "nodehistory.db"),
+            "requests_file": config.get("requests_file"),
+        }
+        return {key: os.path.abspath(str(path)) for key, path in files.items() if path}
+
+
+def _ok(text: str, of: str = "") -> Observation:
+    return Observation(Health.OK, text, of)
+
+
+def _warning(text: str, of: str = "") -> Observation:
+    return Observation(Health.WARNING, text, of)
+
+
+def _failed(text: str, of: str = "") -> Observation:
+    return Observation(Health.FAILED, text, of)
+
+
+def _configuration(site: Site) -> Iterator[Observation]:
+    if site.path is None:
+        yield _failed(f"none found: looked for {site.looked}")
+        return
+    found = list(check_alone(site.path, site.commands))
+    for finding in found:
+        yield (_failed if finding.is_error else _warning)(finding.text)
+    if not found:
+        yield _ok(site.path)
+
+
+def _versions(site: Site) -> Iterator[Observation]:
+    wants = {"packing.objective": ("cost", "highspy", "optimize")}
+    for key, (value, module, extra) in wants.items():
+        section, _, name = key.partition(".")
+        if (site.config.get(section) or {}).get(name) == value:
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                yield _failed(f"{key} is {value!r}, which needs the extra [{extra}]: {error}")
+    yield _ok(f"hpc-autoscale {__version__}, Python {platform.python_version()}")
+
+
+def _driver(site: Site) -> Iterator[Observation]:
+    driver, _ = site.prepared
+    named = site.config.get("driver")
+    yield _ok(str(named) if named else f"none ({driver.name}): request sets alone are served")
+
+
+def _scheduler(site: Site) -> Iterator[Observation]:
+    jobs, hosts = hooks.read(*site.prepared)
+    yield _ok(f"{counted(len(jobs), 'job')}, {counted(len(hosts), 'host')}")
+
+
+def _server(site: Site) -> Iterator[Observation]:
+    for server in site.servers:
+        problem = server.ask()
+        expected = (
+            ConfigurationException,
+            errors.CertificateError,
+            errors.AuthenticationFailed,
+            errors.AccessDenied,
+            errors.NotFound,
+        )
+        if isinstance(problem, expected):
+            continue  # what another check is about
+        if problem is not None:
+            yield _failed(one_line(problem), server.name)
+        else:
+            yield _ok(f"{server.config.get('url')} answers", server.name)
+
+
+def _certificate(site: Site) -> Iterator[Observation]:
+    for server in site.servers:
+        problem = server.ask()
+        parts = urlsplit(str(server.config.get("url") or ""))
+        if isinstance(problem, errors.CertificateError):
+            yield _failed(one_line(problem), server.name)
+        elif parts.scheme == "http":
+            if _is_here(parts.hostname or ""):
+                yield _ok("none needed: the server is on this machine", server.name)
+            else:
+                yield _warning("none: the password goes to the server in the clear", server.name)
+        elif server.config.get("verify_certificates") is False:
+            yield _warning("not verified: verify_certificates is false", server.name)
+        elif server.reply is not None:
+            yield _expiry(parts.hostname or "", parts.port or 443, server)
+
+
+def _is_here(host: str) -> bool:
+    return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+def _expiry(host: str, port: int, server: Server) -> Observation:
+    """When the server's certificate ends, read over a connection of its own."""
+    ca_file = server.config.get("ca_file") or os.getenv("REQUESTS_CA_BUNDLE")
+    if not ca_file:
+        from requests.utils import DEFAULT_CA_BUNDLE_PATH
+
+        ca_file = DEFAULT_CA_BUNDLE_PATH
+    context = ssl.create_default_context(cafile=os.path.expanduser(ca_file))
+    try:
+        with (
+            socket.create_connection((host, port), timeout=10) as plain,
+            context.wrap_socket(plain, server_hostname=host) as secure,
+        ):
+            ends = ssl.cert_time_to_seconds(str((secure.getpeercert() or {})["notAfter"]))
+    except (OSError, KeyError, ValueError) as error:
+        return _ok(f"verified; when it ends is not known: {one_line(error)}", server.name)
+    left = ends - clock.time()
+    if left < CERTIFICATE_ENDS_SOON:
+        return _warning(f"verified; it ends in {left / 86400:.0f} days", server.name)
+    return _ok(f"verified; it ends in {left / 86400:.0f} days", server.name)
+
+
+def _credentials(site: Site) -> Iterator[Observation]:
+    for server in site.servers:
+        problem = server.ask()
+        if isinstance(problem, ConfigurationException | errors.AuthenticationFailed):
+            yield _failed(one_line(problem), server.name)
+        elif server.reply is not None:
+            yield _ok(f"user {server.config.get('username')}", server.name)
+
+
+def _permissions(site: Site) -> Iterator[Observation]:
+    for server in site.servers:
+        problem = server.ask()
+        if isinstance(problem, errors.AccessDenied | errors.NotFound):
+            yield _failed(one_line(problem), server.name)
+        elif problem is None:
+            name = server.config.get("cluster_name")
+            yield _ok(f"cluster {name} can be read", server.name)
+
+
+def _clock(site: Site) -> Iterator[Observation]:
+    for server in site.servers:
+        server.ask()
+        if server.reply is None:
+            continue
+        if server.ahead is None:
+            yield Observation(
+                Health.SKIPPED, "the server does not say what time it is", server.name
+            )
+            continue
+        by = abs(server.ahead)
+        text = f"the server's is {by:.0f} s {'ahead of' if server.ahead > 0 else 'behind'} ours"
+        if by >= CLOCK_MUST_NOT_DIFFER:
+            yield _failed(text, server.name)
+        elif by >= CLOCK_MAY_DIFFER:
+            yield _warning(text, server.name)
+        else:
+            yield _ok("as the server's", server.name)
+
+
+def _quotas(site: Site) -> Iterator[Observation]:
+    manager = site.node_mgr
+    nothing = nothing_to_start(manager)
+    if nothing:
+        yield _failed(nothing)
+        return
+    zero: dict[str, set[str]] = {}
+    for bucket in manager.get_buckets():
+        for limit in bucket.limits.parts:
+            if 0 in (limit.max_cores, limit.max_nodes):
+                zero.setdefault(limit.name, set()).add(f"{bucket.nodearray} {bucket.vm_size}")
+    for name, buckets in zero.items():
+        yield _warning(f"{name} is 0, so nothing can be started of {_some(buckets)}")
+    unusable = {f"{b.nodearray} {b.vm_size}" for b in manager.get_invalid_buckets()}
+    if unusable:
+        yield _warning(f"CycleCloud says that these cannot be used: {_some(unusable)}")
+    if not zero and not unusable:
+        yield _ok(f"none is 0, for {counted(len(manager.get_buckets()), 'bucket')}")
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = sorted(names)
+    more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
+    return ", ".join(listed[:5]) + more
+
+
+def _names(site: Site) -> Iterator[Observation]:
+    found = list(check_with_cluster(site.prepared[1], lambda _: site.node_mgr))
+    for finding in found:
+        yield _warning(finding.text)
+    if not found:
+        yield _ok("the cluster has all that the configuration names")
+
+
+def _lock(site: Site) -> Iterator[Observation]:
+    path = site.files.get("lock_file")
+    if path is None:
+        yield _warning("lock_file is null: two autoscalers may get into each other's way")
+    else:
+        holders = holders_of(site.config)
+        yield _ok(f"held by {', '.join(holders)}" if holders else "free")
+
+
+def _files(site: Site) -> Iterator[Observation]:
+    wrong = []
+    for key, path in site.files.items():
+        directory = os.path.dirname(path)
+        if not os.path.isdir(directory):
+            wrong.append(f"{key}: there is no directory {directory}")
+        elif not os.access(directory, os.W_OK | os.X_OK):
+            wrong.append(f"{key}: this user cannot write in {directory}")
+        elif os.path.isdir(path):
+            wrong.append(f"{key}: {path} is a directory")
+        elif os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
+            wrong.append(f"{key}: this user cannot write {path}")
+    yield from map(_failed, wrong)
+    if not wrong:
+        yield _ok(", ".join(dict.fromkeys(map(os.path.dirname, site.files.values()))))
+
+
+def _disk(site: Site) -> Iterator[Observation]:
+    directories = dict.fromkeys(map(os.path.dirname, site.files.values()))
+    for directory in filter(os.path.isdir, directories):
+        free = shutil.disk_usage(directory).free
+        text = f"{free // 2**20} MB free in {directory}"
+        if free < DISK_IS_FULL:
+            yield _failed(text)
+        else:
+            yield (_warning if free < DISK_IS_NEARLY_FULL else _ok)(text)
+
+
+CHECKS = (
+    Check(
+        "configuration",
+        "autoscale.json is found and valid, and no file with a password can be read by everybody",
+        "correct the keys that are named (`azscale config --schema` says what each may be);"
+        " `azscale initconfig` makes a first one",
+        _configuration,
+    ),
+    Check(
+        "versions",
+        "what the configuration asks for is installed",
+        "install the extra: pip install 'hpc-autoscale[optimize]'",
+        _versions,
+        ("configuration",),
+    ),
+    Check(
+        "files",
+        "the directories of lock_file, nodehistorydb and requests_file are there and can be"
+        " written",
+        "create the directory, give it to the user that runs azscale, or name another one",
+        _files,
+        ("configuration",),
+    ),
+    Check(
+        "disk",
+        "there is room where these files are: a warning below 256 MB, a failure below 16 MB",
+        "make room: without it no create or delete is recorded, so none is sent",
+        _disk,
+        ("configuration", "files"),
+    ),
+    Check(
+        "lock",
+        "there is a lock, and who holds it",
+        "name a file with lock_file, the same for everything that scales this cluster",
+        _lock,
+        ("configuration",),
+    ),
+    Check(
+        "server",
+        "the server at url answers as CycleCloud does",
+        "check url, name resolution, firewall and proxy: curl -k URL/clusters should answer",
+        _server,
+        ("configuration",),
+    ),
+    Check(
+        "certificate",
+        "its certificate is trusted and lasts for 14 more days",
+        "name the issuer's certificate with ca_file; have it renewed where it ends",
+        _certificate,
+        ("configuration",),
+    ),
+    Check(
+        "credentials",
+        "user and password are known and accepted",
+        "set username and password, CYCLECLOUD_USERNAME and CYCLECLOUD_PASSWORD, or"
+        " credentials_file; try them in CycleCloud's web page",
+        _credentials,
+        ("configuration", "server", "certificate"),
+    ),
+    Check(
+        "permissions",
+        "the user may read the cluster, and there is one of that name",
+        "check cluster_name; give the user the role Cluster Administrator, or make it the owner",
+        _permissions,
+        ("configuration", "server", "certificate", "credentials"),
+    ),
+    Check(
+        "clock",
+        "this machine's clock is that of the server (its Date header): a warning from 5 s on, a"
+        " failure from 60 s on",
+        "have the clock set: timedatectl set-ntp true, or chronyc makestep",
+        _clock,
+        ("configuration", "server", "certificate"),
+    ),
+    Check(
+        "driver",
+        "the scheduler driver that the configuration names can be loaded, and accepts the"
+        " configuration",
+        "name it as package.module:Class in the key driver; it is looked for where Python looks,"
+        " and beside autoscale.json",
+        _driver,
+        ("configuration",),
+    ),
+    Check(
+        "scheduler",
+        "the driver can read jobs and hosts",
+        "run `azscale jobs --debug`; check that the scheduler's commands work for this user",
+        _scheduler,
+        ("configuration", "driver"),
+    ),
+    Check(
+        "quotas",
+        "something can be started, and no limit or quota is 0",
+        "raise the quota in Azure, or the limit in the cluster template, and take sizes out of it"
+        " that the region does not have; `azscale limits` prints all limits",
+        _quotas,
+        ("configuration", "server", "certificate", "credentials", "permissions", "driver"),
+    ),
+    Check(
+        "names",
+        "nodearrays, VM sizes, resources and columns in the configuration exist in the cluster",
+        "correct the names, or remove what is not there any more",
+        _names,
+        ("configuration", "server", "certificate", "credentials", "permissions", "driver"),
+    ),
+)
+
+
+def examine(site: Site) -> Iterator[tuple[Check, Observation]]:
+    """Every check in turn; one that needs what has failed is skipped."""
+    failed: set[str] = set()
+    for check in CHECKS:
+        lacking = [name for name in check.needs if name in failed]
+        if lacking:
+            failed.add(check.name)
+            yield check, Observation(Health.SKIPPED, f"needs {lacking[0]}")
+            continue
+        try:
+            found = list(check.look(site))
+        except Exception as error:  # noqa: BLE001  drivers are not ours; the others are looked at
+            found = [_failed(one_line(error))]
+        if any(finding.verdict is Health.FAILED for finding in found):
+            failed.add(check.name)
+        for finding in found:
+            yield check, finding

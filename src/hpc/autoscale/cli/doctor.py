@@ -1,0 +1,119 @@
+"""The command doctor: looks whether everything that a pass needs is there, and says what to do.
+
+Only `azscale` has it. What it looks at is in `checkup`; here it is run and printed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from hpc.autoscale.autoscaler import hooks
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.learning import for_a_pass
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.checkup import Check, Health, Observation, Site, examine
+from hpc.autoscale.cli.parsing import commands_of, draws, start_logging, takes_path
+from hpc.autoscale.cli.places import Found
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.tables import OutputFormat
+
+_COLOURS = {Health.OK: "32", Health.WARNING: "33", Health.FAILED: "31", Health.SKIPPED: "2"}
+_INDENT = 23
+
+
+class DoctorCommands(CommandLine):
+    """The command doctor."""
+
+    _found: Found | None = None
+
+    def doctor_parser(self, parser: ArgumentParser) -> None:
+        """Options of doctor."""
+        self._add_output_format(parser)
+
+    @takes_path
+    @draws
+    def doctor(self, config: str | None, output_format: OutputFormat | None = None) -> None:
+        """Looks at all that a pass needs, from the configuration to the disk, and says what to do;
+        exit code 1 when something has failed."""
+        start_logging({}, False)
+
+        def prepare(loaded: Config) -> tuple[SchedulerDriver, Config]:
+            self._initialize("doctor", loaded)
+            driver = self._driver(loaded)
+            return driver, for_a_pass(hooks.prepared_config(driver, loaded), driver)
+
+        def connect(prepared: Config) -> NodeManager:
+            manager = new_node_manager(prepared)
+            self._driver(prepared).preprocess_node_mgr(prepared, manager)
+            return manager
+
+        def home(loaded: Config) -> str:
+            found = Faults().guard("the driver's home", self._state_home, dict(loaded))
+            return found or self.autoscale_home
+
+        looked = self._found.looked if self._found else "-c"
+        names = [name for name, _ in commands_of(self)]
+        site = Site(config, looked, names, prepare, connect, home)
+        found = list(examine(site))
+        if output_format == "json":
+            _print_json(found)
+        else:
+            _print_lines(found)
+        if any(finding.verdict is Health.FAILED for _, finding in found):
+            raise SystemExit(1)
+
+
+def _print_json(found: Sequence[tuple[Check, Observation]]) -> None:
+    rows = [
+        {
+            "check": check.name,
+            "verdict": str(finding.verdict),
+            "cluster": finding.of or None,
+            "found": finding.text,
+            "what": check.what,
+            "remedy": check.remedy if _is_bad(finding) else None,
+        }
+        for check, finding in found
+    ]
+    print(json.dumps(rows, indent=2))
+
+
+def _is_bad(finding: Observation) -> bool:
+    return finding.verdict in (Health.WARNING, Health.FAILED)
+
+
+def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
+    """A line for each finding, wrapped, and below what failed what to do about it."""
+    width = min(120, shutil.get_terminal_size((80, 24)).columns)
+    colourful = sys.stdout.isatty() and not os.getenv("NO_COLOR")
+    bad: dict[str, Check] = {}
+    skipped = [check.name for check, finding in found if finding.verdict is Health.SKIPPED]
+    for check, finding in found:
+        if finding.verdict is Health.SKIPPED and len(skipped) > 1:
+            continue
+        verdict = f"{finding.verdict:8}"
+        if colourful:
+            verdict = f"\033[{_COLOURS[finding.verdict]}m{verdict}\033[0m"
+        text = on_one_line(f"{finding.of}: {finding.text}" if finding.of else finding.text)
+        lines = textwrap.wrap(text, width - _INDENT, break_on_hyphens=False) or [""]
+        print(f"{verdict} {check.name:13} {lines[0]}")
+        for line in lines[1:]:
+            print(" " * _INDENT + line)
+        if _is_bad(finding):
+            bad[check.name] = check
+    if len(skipped) > 1:
+        print(f"skipped  {len(skipped)} checks, which need what has failed")
+    if bad:
+        print("\nWhat to do:")
+    for check in bad.values():
+        lines = textwrap.wrap(check.remedy, width - _INDENT, break_on_hyphens=False)
+        for head, line in zip([check.name, *[""] * len(lines)], lines, strict=False):
+            print(f"         {head:13} {line}")

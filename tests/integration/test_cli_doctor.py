@@ -1,0 +1,270 @@
+"""`azscale doctor`: each check is broken, over HTTP where the product speaks HTTP, and says so."""
+
+import json
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+import trustme
+
+from builders.scripted_server import Answer, serving, serving_tls
+from hpc.autoscale import cli, clock
+from hpc.autoscale.cli.checkup import CHECKS
+from hpc.autoscale.simulator import serve
+from hpc.autoscale.util import SingletonFileLock
+
+SIZE = "Standard_F4s_v2"
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+
+class Driver(GenericDriver):
+    pass
+
+class Down(GenericDriver):
+    def _read_jobs_and_nodes(self, config):
+        raise RuntimeError("qstat: cannot connect to server")
+"""
+STATUS = {"maxCount": 1, "maxCoreCount": 1, "nodearrays": []}
+
+
+@pytest.fixture(scope="module")
+def simulator():
+    """A cluster, and one in a region without any quota for its only family."""
+    arrays = {"htc": {"machine_types": [SIZE]}}
+    clusters = {
+        "demo": {"region": "westus2", "nodearrays": arrays},
+        "poor": {"region": "eastus", "nodearrays": arrays},
+    }
+    regions = {"eastus": {"family_quotas": {"standardFSv2Family": 0}}}
+    with serve({"clusters": clusters, "regions": regions}) as running:
+        yield running
+
+
+class Doctor:
+    """Runs `azscale doctor` with a configuration."""
+
+    def __init__(self, home, simulator, capsys):
+        self.home = home
+        self.simulator = simulator
+        self.capsys = capsys
+        self.path = home / "autoscale.json"
+
+    def __call__(self, code=0, text=None, mode=0o600, form="json", **config):
+        """What is found: verdict and text by check, the worst of several; or what is printed."""
+        config = {**self.simulator.connection("demo"), "driver": "sitedriver:Driver", **config}
+        self.path.write_text(json.dumps(config) if text is None else text)
+        self.path.chmod(mode)
+        ended = 0
+        try:
+            cli.main(["doctor", "-c", str(self.path), "-F", form])
+        except SystemExit as end:
+            ended = end.code
+        said = self.capsys.readouterr()
+        assert ended == code, said
+        if form != "json":
+            return said.out
+        rows = json.loads(said.out)
+        order = ["skipped", "ok", "warning", "failed"]
+        rows.sort(key=lambda row: order.index(row["verdict"]))
+        for row in rows:
+            assert bool(row["remedy"]) == (row["verdict"] in ("warning", "failed"))
+        return {row["check"]: (row["verdict"], row["found"]) for row in rows}
+
+
+@pytest.fixture
+def doctor(simulator, tmp_path, monkeypatch, capsys):
+    """The command, in a directory of its own."""
+    (tmp_path / "sitedriver.py").write_text(DRIVER)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "sitedriver", raising=False)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    for name in ("COLUMNS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    return Doctor(tmp_path, simulator, capsys)
+
+
+def test_all_is_well(doctor):
+    """A line for each check, in 80 columns, exit code 0, and nothing is written."""
+    before = set(doctor.home.iterdir()) | {doctor.path}
+    lines = doctor(form="table").splitlines()
+    heads = [line.split()[:2] for line in lines if not line.startswith(" ")]
+    assert heads == [["ok", check.name] for check in CHECKS]
+    assert max(map(len, lines)) <= 80
+    assert {p for p in doctor.home.iterdir() if p.name != "__pycache__"} == before
+    assert {verdict for verdict, _ in doctor().values()} == {"ok"}
+
+
+@contextmanager
+def a_page():
+    """A web server that is no CycleCloud."""
+    with serving() as server:
+        server.on("GET", "/clusters/demo/status", Answer(body=b"<html>welcome</html>"))
+        yield {"url": server.url}
+
+
+@contextmanager
+def an_unknown_issuer():
+    """CycleCloud behind a certificate that nobody here knows."""
+    with serving_tls(trustme.CA()) as server:
+        server.on("GET", "/clusters/demo/status", Answer(body=STATUS))
+        yield {"url": server.url}
+
+
+@contextmanager
+def forbidden():
+    """A user that may not read the cluster."""
+    with serving() as server:
+        server.on("GET", "/clusters/demo/status", Answer(403, {"Message": "no access"}))
+        yield {"url": server.url}
+
+
+@contextmanager
+def a_clock_that_is_wrong():
+    """By two minutes."""
+    clock.use_clock(clock.MockClock(time.time() + 120))
+    yield {}
+
+
+@contextmanager
+def a_full_disk(free=2**20):
+    """Next to nothing is free."""
+    with pytest.MonkeyPatch.context() as patch:
+        usage = type("Usage", (), {"free": free})
+        patch.setattr("hpc.autoscale.cli.checkup.shutil.disk_usage", lambda _: usage)
+        yield {}
+
+
+@contextmanager
+def without_the_solver():
+    """What the least-cost mode needs is not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "highspy", None)
+        yield {"packing": {"objective": "cost"}}
+
+
+FAILURES = [
+    ("configuration", {"idle_timout": 3}, "did you mean 'idle_timeout'"),
+    ("configuration", {"text": "{"}, "line 1 column"),
+    ("versions", without_the_solver, "needs the extra [optimize]"),
+    ("files", {"nodehistorydb": "/no/such/place/x.db"}, "no directory /no/such/place"),
+    ("files", {"requests_file": "/"}, "is a directory"),
+    ("disk", a_full_disk, "1 MB free"),
+    ("files", {"lock_file": "/tmp"}, "lock_file: /tmp is a directory"),
+    ("server", {"url": "http://127.0.0.1:9"}, "no answer from CycleCloud"),
+    ("server", a_page, "an HTML page"),
+    ("certificate", an_unknown_issuer, "certificate verify failed"),
+    ("credentials", {"password": "wrong"}, "HTTP 401"),
+    ("credentials", {"password": None}, "password"),
+    ("permissions", {"cluster_name": "nowhere"}, "'nowhere'"),
+    ("permissions", forbidden, "HTTP 403"),
+    ("clock", a_clock_that_is_wrong, "s behind ours"),
+    ("driver", {"driver": "sitedriver:Drivr"}, "did you mean 'Driver'"),
+    ("scheduler", {"driver": "sitedriver:Down"}, "cannot connect to server"),
+]
+WARNINGS = [
+    ("configuration", {"mode": 0o644}, "can be read by everybody"),
+    ("lock", {"lock_file": None}, "lock_file is null"),
+    ("disk", lambda: a_full_disk(100 * 2**20), "100 MB free"),
+    ("certificate", {"url": "http://cyclecloud.invalid"}, "in the clear"),
+    ("quotas", {"cluster_name": "poor"}, "is 0, so nothing can be started of htc Standard_F4s_v2"),
+    ("names", {"idle_timeout": {"htcc": 60, "default": 60}}, "no nodearray 'htcc'"),
+]
+
+
+@contextmanager
+def broken(how):
+    """The configuration that breaks something, while it is broken."""
+    with how() if callable(how) else contextmanager(lambda: (yield how))() as config:
+        yield config
+
+
+@pytest.mark.parametrize(("check", "how", "said"), FAILURES)
+def test_what_fails(doctor, check, how, said):
+    """Exit code 1; the check says what is wrong, none before it is blamed, and what depends on it
+    is skipped."""
+    with broken(how) as config:
+        found = doctor(code=1, **config)
+    assert said in found[check][1]
+    names = [each.name for each in CHECKS]
+    failed = [name for name in names if found.get(name, ("ok",))[0] == "failed"]
+    assert failed == [check]
+    needing = [each.name for each in CHECKS if check in each.needs]
+    assert {found[name][0] for name in needing} <= {"skipped"}
+
+
+@pytest.mark.parametrize(("check", "how", "said"), WARNINGS)
+def test_what_may_be_wrong(doctor, check, how, said):
+    """A warning with what to do; by itself it is no failure."""
+    with broken(how) as config:
+        found = doctor(code=1 if "url" in config else 0, **config)
+    assert found[check][0] == "warning"
+    assert said in found[check][1]
+
+
+def test_every_check_has_been_broken():
+    """Each row of the table, by one of the two tests above."""
+    assert {check.name for check in CHECKS} == {row[0] for row in (*FAILURES, *WARNINGS)}
+
+
+def test_what_to_do_is_said_once(doctor):
+    """Below the findings, in 80 columns; what was skipped is one line."""
+    out = doctor(code=1, form="table", password="wrong")
+    assert max(map(len, out.splitlines())) <= 80
+    remedy = next(check.remedy for check in CHECKS if check.name == "credentials")
+    assert " ".join(out.split()).count(remedy) == 1
+    assert "skipped  3 checks" in out
+
+
+def test_who_holds_the_lock(doctor, simulator):
+    """Is no fault: a loop that runs holds it."""
+    config = simulator.connection("demo")
+    lock = SingletonFileLock(str(doctor.home / "lock.file")).hold_cluster(config)
+    try:
+        assert doctor()["lock"][1].startswith("held by process ")
+    finally:
+        lock.unlock()
+    assert doctor()["lock"] == ("ok", "free")
+
+
+def test_a_certificate_that_is_trusted(doctor):
+    """Says when it ends, and warns in good time."""
+    authority = trustme.CA()
+    ca_file = doctor.home / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    with serving_tls(authority) as server:
+        server.on("GET", "/clusters/demo/status", Answer(body=STATUS))
+        config = {"url": server.url, "ca_file": str(ca_file)}
+        verdict, text = doctor(code=1, **config)["certificate"]
+        assert verdict == "ok"
+        days = int(text.split()[-2])
+        clock.use_clock(clock.MockClock(time.time() + (days - 7) * 86400))
+        assert doctor(code=1, **config)["certificate"][0] == "warning"
+        unverified = {"url": server.url, "verify_certificates": False}
+        assert doctor(code=1, **unverified)["certificate"][0] == "warning"
+
+
+def test_each_of_several_clusters_is_looked_at(doctor, simulator):
+    """And named; one that is wrong does not hide the others."""
+    clusters = [
+        {"name": "east", **simulator.connection("demo")},
+        {"name": "west", **simulator.connection("poor"), "password": "wrong"},
+    ]
+    out = doctor(code=1, form="table", text=json.dumps({"clusters": clusters}))
+    said = [line.split(None, 3) for line in out.splitlines() if " credentials " in line]
+    assert [(words[0], words[2]) for words in said[:2]] == [("ok", "east:"), ("failed", "west:")]
+
+
+def test_no_configuration(tmp_path, monkeypatch, capsys):
+    """Is what fails, with what to do about it."""
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUTOSCALE_CONFIG", raising=False)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["doctor"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == 1
+    assert "failed configuration none found: looked for" in out
+    assert "`azscale initconfig` makes a first one" in out
