@@ -7,6 +7,7 @@ from hpc.autoscale.cli.autoscaling import AutoscalingCommands
 from hpc.autoscale.cli.cluster import ClusterCommands
 from hpc.autoscale.cli.configuration import ConfigurationCommands
 from hpc.autoscale.cli.create_nodes import CreationCommands
+from hpc.autoscale.cli.explaining import ExplainingCommands
 from hpc.autoscale.cli.nodes import NodeCommands
 from hpc.autoscale.cli.shells import ShellCommands
 
@@ -16,6 +17,7 @@ class CommonCLI(
     ClusterCommands,
     ConfigurationCommands,
     CreationCommands,
+    ExplainingCommands,
     NodeCommands,
     ShellCommands,
 ):

@@ -111,7 +111,7 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
         note(Found("PoolEmpty", (said,), said), None)
     for bucket, reason in node_mgr.get_unusable():
         if job.is_served_by(bucket):
-            note(_unusable(bucket, reason), bucket)
+            note(unusable_cause(bucket, reason), bucket)
     for each in found.values():
         _finish(each, known)
     return sorted(found.values(), key=_order)
@@ -286,6 +286,14 @@ def binding_limits(bucket: NodeBucket, nodes: int) -> list[Limit]:
     return [limit for limit, left in shared.items() if left == least]
 
 
+def limits_of_bucket(bucket: NodeBucket) -> list[Found]:
+    """The limits that leave no room for one more node of a bucket."""
+    found = [_limited(limit, bucket, 1) for limit in binding_limits(bucket, 1)]
+    for each in found:
+        each.buckets.append(bucket)
+    return found
+
+
 def _no_room(refused: Refused, why: WhyNot) -> Found:
     bucket = refused.bucket
     binding = binding_limits(bucket, _new_nodes_needed(refused, why))
@@ -373,7 +381,8 @@ def _held(limit: HeldBack) -> Found:
     return Found(code, (limit.name,), text, until=known.open_at, said=known.message)
 
 
-def _unusable(bucket: NodeBucket, reason: str) -> Found:
+def unusable_cause(bucket: NodeBucket, reason: str) -> Found:
+    """A bucket that nobody can use, and why."""
     code = _REASONS.get(reason, "SizeUnusable")
     if code == "NodearrayDisabled":
         text = f"nodearray {bucket.nodearray} is disabled (autoscale.enabled=false)"

@@ -15,7 +15,8 @@ from hpc.autoscale import ccbindings
 from hpc.autoscale import config as configuration
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.backoff.holds import Holds
+from hpc.autoscale.backoff.causes import plain
+from hpc.autoscale.backoff.holds import Holds, Listed
 from hpc.autoscale.backoff.settings import new_holds
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
@@ -40,6 +41,7 @@ from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artifi
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
+from hpc.autoscale.node.nodemanager.trial import Trial
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.listing import nodes_of
@@ -83,6 +85,7 @@ class NodeManager:
         self.problems = list(problems)
         self.doubts: list[str] = []
         self._unusable: list[Unusable] = []
+        self._listed: Listed | None = None
         self._inventory = Inventory()
         self._placer = Placer(self._inventory, existing_first, policy)
         self._provisioner = Provisioner(cluster_bindings, self._inventory)
@@ -178,6 +181,14 @@ class NodeManager:
         """All nodes, planned and failed ones included, in bucket order."""
         return self._inventory.nodes()
 
+    def get_status_messages(self, nodes: Iterable[Node]) -> dict[str, str]:
+        """What the server says of nodes beside their state, by NodeId, each on one line; those of
+        which it says nothing are left out."""
+        ids = {str(node.delayed_node_id.node_id) for node in nodes if node.delayed_node_id.node_id}
+        records = self._listed.find(ids) if self._listed is not None and ids else {}
+        said = {node_id: plain(record.get("StatusMessage")) for node_id, record in records.items()}
+        return {node_id: message for node_id, message in said.items() if message}
+
     def get_failed_nodes(self) -> list[Node]:
         """Nodes whose state is Failed; a list of the caller's own."""
         return [node for node in self.get_nodes() if node.state == "Failed"]
@@ -238,6 +249,10 @@ class NodeManager:
         compiled = compile_constraints(parsed)
         ask = Ask(compiled, request, assignment_id or uuid("assignment"))
         return self._placer.place(ask)
+
+    def trial(self) -> Trial:
+        """A copy of what work is placed by, to ask what would be if limits or jobs were others."""
+        return Trial(self._placer)
 
     @property
     def order_policy(self) -> str | OrderPolicy:
@@ -459,7 +474,7 @@ def new_node_manager(
             node.closed = node.closed or holds.is_closed(str(node.delayed_node_id.node_id))
     _take_in_hosts(config, manager)
     provisioner.cluster_target = built.target_state
-    manager._unusable = built.unusable
+    manager._unusable, manager._listed = built.unusable, built.listed
     manager.doubts = [*unknown_nodearrays(config, built.nodearrays), *unweighted]
     for doubt in manager.doubts:
         _warn_once(doubt)

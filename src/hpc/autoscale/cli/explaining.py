@@ -1,0 +1,163 @@
+"""The command explain: why a job waits, a node stays, or a bucket gives none."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from argparse import ArgumentParser
+from collections.abc import Callable, Sequence
+
+from hpc.autoscale.autoscaler import Autoscaler, PassSummary
+from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.explaining.asking import Queue
+from hpc.autoscale.explaining.buckets import (
+    bucket_names,
+    explain_buckets,
+    explain_constraints,
+    find_buckets,
+)
+from hpc.autoscale.explaining.jobs import explain_job
+from hpc.autoscale.explaining.nodes import explain_node, find_node
+from hpc.autoscale.explaining.scene import Scene
+from hpc.autoscale.explaining.text import lines_of
+from hpc.autoscale.explaining.trouble import verdict_on_trouble
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.guards import Gate, Refusal
+from hpc.autoscale.results.verdicts import Stand, Verdict
+from hpc.autoscale.util import json_dump
+
+_KINDS = ("job", "node", "bucket")
+_WIDEST = 120
+
+
+class ExplainingCommands(CommandLine):
+    """Commands that say why."""
+
+    def explain_parser(self, parser: ArgumentParser) -> None:
+        """Options of explain."""
+        parser.add_argument(
+            "what",
+            nargs="?",
+            default="",
+            metavar="JOB|NODE|BUCKET",
+            help="a job, a node or host, or a bucket such as htc/Standard_F4s_v2, a nodearray or a"
+            " VM size; job:NAME, node:NAME or bucket:NAME where a name stands for several",
+        )
+        self._add_output_format(parser)
+        self._add_constraint_expr(parser)
+
+    def explain(
+        self,
+        config: Config,
+        what: str = "",
+        constraint_expr: Sequence[str] = (),
+        output_format: OutputFormat | None = None,
+    ) -> None:
+        """Says why a job waits, a node stays or a bucket gives none, and the smallest change that
+        lifts it."""
+        given = self._constraints(constraint_expr)
+        if bool(what) == bool(given):
+            raise AutoscaleError(
+                "expected a job, a node or a bucket to explain, or constraints (-C), found"
+                f" {'both' if given else 'neither'}"
+            )
+        get_constraints(given)
+        kind, _, name = what.partition(":") if what.startswith(_KINDS) else ("", "", what)
+        if kind not in _KINDS or not name:
+            kind, name = "", what
+        trouble: Exception | None = None
+        try:
+            scene = self._scene(config)
+        except Exception as error:  # noqa: BLE001  it is what there is to tell
+            trouble = error
+            verdict = verdict_on_trouble(f"{kind or 'job'} {name}" if name else "this", error)
+        else:
+            verdict = explain_constraints(given, scene) if given else _of(kind, name, scene)
+        _print(verdict, output_format)
+        if trouble is not None:
+            raise trouble
+        if verdict.stand is Stand.UNKNOWN:
+            raise AutoscaleError(verdict.causes[0].text if verdict.causes else verdict.line)
+
+    def _scene(self, config: Config) -> Scene:
+        """What a pass sees that changes nothing."""
+        queue, seen = Queue(), []
+
+        def watched(
+            config: Config, driver: SchedulerDriver
+        ) -> tuple[DemandCalculator, Sequence[Job]]:
+            self._forget_node_mgr()
+            calculator, jobs = self._demand_calc(config, driver)
+            queue.watch(calculator)
+            seen.append((calculator, list(jobs)))
+            return calculator, jobs
+
+        loop = Autoscaler(
+            config, lambda: self._fresh_driver(config), dry_run=True, new_calculator=watched
+        )
+        summary = loop.run_once()
+        calculator, jobs = seen[-1]
+        unsatisfied = {job.name: job for job in summary.unsatisfied}
+
+        def waiting(name: str) -> Verdict | None:
+            found = unsatisfied.get(name)
+            return None if found is None else found.verdict
+
+        return Scene(
+            config,
+            calculator,
+            jobs,
+            queue,
+            waiting,
+            {job.name: job.reason for job in summary.set_aside},
+            _held(config, summary),
+        )
+
+
+def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:
+    """The new nodes that one pass does not ask for, by name."""
+    if summary.demand is None:
+        return {}
+    refused = Gate(facts_of_the_loop(config)).ration("create", summary.demand.new_nodes).refused
+    return {refusal.node.name: refusal for refusal in refused}
+
+
+def _of(kind: str, name: str, scene: Scene) -> Verdict:
+    """The verdict on what somebody names: a job before a node, and a node before a bucket."""
+    node = find_node(name, scene) if kind in ("", "node") else None
+    buckets = find_buckets(name, scene) if kind in ("", "bucket") else []
+    is_job = name in scene.job_names() or name in scene.set_aside
+    if kind == "job" or (is_job and not kind):
+        return explain_job(name, scene)
+    if node is not None:
+        return explain_node(node, scene)
+    if buckets:
+        return explain_buckets(name, buckets, scene)
+    names: dict[str, Callable[[], list[str]]] = {
+        "node": lambda: [str(node.name) for node in scene.nodes],
+        "bucket": lambda: bucket_names(scene),
+    }
+    if kind in names:
+        raise AutoscaleError(f"there is no {kind} {name!r}{did_you_mean(name, names[kind]())}")
+    known = [*scene.job_names(), *names["node"](), *names["bucket"]()]
+    guess = did_you_mean(name, known)
+    verdict = explain_job(name, scene)
+    if not guess or guess in verdict.line:
+        return verdict
+    raise AutoscaleError(f"no job, node or bucket is called {name!r}{guess}")
+
+
+def _print(verdict: Verdict, output_format: OutputFormat | None) -> None:
+    if output_format == "json":
+        json_dump(verdict.to_dict(), sys.stdout)
+        print()
+        return
+    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    for line in lines_of(verdict, min(width, _WIDEST)):
+        print(line)

@@ -1,0 +1,113 @@
+"""Asking the engine again: a queue as a pass has placed it, on copies of the engine's state.
+
+`Queue` remembers what the engine knew before the first job of a pass was placed, and in which order
+jobs came. `Queue.run` places those before a job once more, on a copy to which a change was made,
+and says what the job gets then. Jobs that the engine alone cannot place, since nodes must be asked
+one by one or pools pay, are left out, and `is_exact` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.job import Job, Outcome
+from hpc.autoscale.job.placement import Listener
+from hpc.autoscale.node.nodemanager.trial import Trial
+from hpc.autoscale.packing.plan import Plan, Request
+
+Change = Callable[[Trial], None]
+"""Makes a change to a copy of the engine's state, before anything is placed on it."""
+
+
+class Answer(NamedTuple):
+    """What a job gets: the plan for it, on a trial."""
+
+    plan: Plan
+    trial: Trial
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """How many nodes would start, by bucket."""
+        return self.trial.opened(self.plan)
+
+    @property
+    def price(self) -> float | None:
+        """What they cost in US dollars per hour."""
+        return self.trial.price_of(self.plan)
+
+
+class Queue:
+    """The jobs of a pass in the order in which they are placed, and the engine's state before."""
+
+    def __init__(self) -> None:
+        self.is_exact = True
+        self._before: Trial | None = None
+        self._jobs: list[tuple[Job, Request]] = []
+        self._turns: dict[int, int] = {}
+        self._ahead: tuple[int, Trial] | None = None
+
+    def watch(self, calculator: DemandCalculator) -> None:
+        """Remember what the calculator is given to place from now on."""
+        place = calculator.place
+
+        def watched(jobs: Sequence[Job], listener: Listener | None = None) -> list[Outcome]:
+            if self._before is None:
+                self._before = calculator.node_mgr.trial()
+                packing = calculator.config.get("packing") or {}
+                # what follows is placed by plans, or kept from parts of the cluster
+                self.is_exact = packing.get("objective") != "cost"
+            elif jobs:
+                self.is_exact = False
+            for job in jobs:
+                self._turns.setdefault(id(job), len(self._jobs))
+                self._jobs.append((job, job.remaining))
+            return place(jobs, listener)
+
+        # one calculator, for one pass
+        setattr(calculator, "place", watched)  # noqa: B010
+
+    def wanted(self, job: Job) -> Request | None:
+        """What a job asked for at its turn; None of one that had none."""
+        turn = self._turns.get(id(job))
+        return None if turn is None else self._jobs[turn][1]
+
+    def ahead(self, job: Job) -> int:
+        """How many jobs come before a job."""
+        return self._turns.get(id(job), 0)
+
+    def at_turn(self, job: Job) -> Trial | None:
+        """The state when it is a job's turn, which is not to be changed but by who changes it back;
+        None of a job that has no turn."""
+        turn = self._turns.get(id(job))
+        if turn is None or self._before is None:
+            return None
+        if self._ahead is None or self._ahead[0] != turn:
+            self._ahead = turn, self._placed(turn, None)
+        return self._ahead[1]
+
+    def run(self, job: Job, change: Change | None) -> Answer | None:
+        """What a job gets when a change was made before the first job was placed; None where it
+        does not get all that it wants."""
+        turn = self._turns.get(id(job))
+        if turn is None or self._before is None:
+            return None
+        return self.ask(self._placed(turn, change), job, self._jobs[turn][1])
+
+    @staticmethod
+    def ask(trial: Trial, job: Job, request: Request) -> Answer | None:
+        """What a job gets of a trial, which stays as it is; None where it is not all."""
+        plan = job.tried_on(trial, request)
+        return Answer(plan, trial) if plan is not None and plan.units >= request.units else None
+
+    def _placed(self, turn: int, change: Change | None) -> Trial:
+        if self._before is None:
+            raise RuntimeError("expected a queue that was watched")
+        trial = self._before.copy()
+        if change is not None:
+            change(trial)
+        for job, request in self._jobs[:turn]:
+            if request.units > 0 and job.tried_on(trial, request, keep=True) is None:
+                self.is_exact = False
+        return trial

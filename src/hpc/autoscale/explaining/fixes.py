@@ -1,0 +1,368 @@
+"""The smallest changes that let a job start. Each was asked of the engine: nothing is proposed that
+it would not place.
+
+Kinds, in the order in which they are told: a name is corrected, time passes, the job allows
+something else, it asks for less, a limit is raised, something that is disabled is enabled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale.backoff import law
+from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.errors import AutoscaleError, counted
+from hpc.autoscale.explaining.asking import Answer, Queue
+from hpc.autoscale.explaining.raising import least_raise, levels
+from hpc.autoscale.explaining.refusals import Found, Known, name_of_limit
+from hpc.autoscale.explaining.words import in_time, per_hour
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.nodemanager.trial import Trial
+from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.results.verdicts import Fix
+
+MOST_FIXES = 5
+_MOST_AMOUNTS = 300
+_MOST_VALUES = 20
+
+Finder = Callable[["Change"], Iterator[Fix]]
+
+
+class Change:
+    """A job that waits, with what is in its way, and ways to ask for it with a change."""
+
+    def __init__(
+        self, job: Job, found: Sequence[Found], queue: Queue, node_mgr: NodeManager
+    ) -> None:
+        self.job = job
+        self.found = found
+        self.queue = queue
+        self.node_mgr = node_mgr
+        self.known = Known(node_mgr)
+        self.request = queue.wanted(job)
+        self.turn = queue.at_turn(job)
+
+    def of_codes(self, *codes: str) -> Iterator[Found]:
+        """What is in the way, of these codes."""
+        return (each for each in self.found if each.code in codes)
+
+    def asked_as(self, constraints: Sequence[Any]) -> Answer | None:
+        """What the job gets with other constraints, at its turn."""
+        if self.turn is None or self.request is None:
+            return None
+        try:
+            other = self._like(constraints)
+        except (AutoscaleError, AssertionError):
+            return None
+        return self.queue.ask(self.turn, other, self.request)
+
+    def asked_for(self, request: Request) -> Answer | None:
+        """What the job gets of a smaller request, at its turn."""
+        return None if self.turn is None else self.queue.ask(self.turn, self.job, request)
+
+    def _like(self, constraints: Sequence[Any]) -> Job:
+        job = self.job
+        return Job(
+            job.name,
+            list(constraints),
+            iterations=job.iterations,
+            node_count=job.node_count,
+            colocated=job.colocated,
+            packing_strategy=job.packing_strategy,
+        )
+
+    @property
+    def constraints(self) -> list[Any]:
+        """The job's constraints as JSON."""
+        return list(self.job.to_dict()["constraints"])
+
+
+def fixes_for(
+    job: Job, found: Sequence[Found], queue: Queue, node_mgr: NodeManager
+) -> tuple[Fix, ...]:
+    """Changes that let a job start that waits; none of a job that had no turn, or that must be
+    asked of nodes one by one."""
+    change = Change(job, found, queue, node_mgr)
+    if change.turn is None or change.request is None:
+        return ()
+    made: list[Fix] = []
+    for finder in (_rename, _wait, _allow, _ask_for_less, _fewer, _raise_limits, _enable):
+        made.extend(finder(change))
+    return tuple(made[:MOST_FIXES])
+
+
+def _fix(kind: str, text: str, answer: Answer, **more: Any) -> Fix:
+    """A fix, with what it starts and costs."""
+    nodes, price = answer.nodes, answer.price
+    said = (
+        f"{text}: on nodes that are there or planned"
+        if not nodes
+        else f"{text}{_starts(nodes, price)}"
+    )
+    return Fix(kind, on_one_line(said), nodes=nodes, price_per_hour=price, **more)
+
+
+def _starts(nodes: Mapping[str, int], price: float | None) -> str:
+    many = ", ".join(f"{count} x {where}" for where, count in nodes.items())
+    return f": {many}, {per_hour(price)}"
+
+
+# -- names
+
+
+def _rename(change: Change) -> Iterator[Fix]:
+    """Names that nothing has, as they were probably meant."""
+    for found in change.of_codes("UnknownResource"):
+        name = str(found.key[0])
+        for meant in _meant(name, change.known.resources):
+            answer = change.asked_as(_renamed(change.constraints, name, meant))
+            if answer is not None:
+                text = f"ask for {meant} instead of {name}"
+                yield _fix("rename", text, answer, subject=meant)
+                break
+    for found in change.of_codes("UnknownValue"):
+        yield from _other_values(change, found, "rename")
+
+
+def _meant(word: str, known: Iterable[str]) -> list[str]:
+    words = list(known)
+    same = [each for each in words if sorted(each) == sorted(word)]
+    return list(dict.fromkeys([*same, *get_close_matches(word, words, n=3)]))
+
+
+def _other_values(change: Change, found: Found, kind: str) -> Iterator[Fix]:
+    """A value that no node has, as one that is near it."""
+    short = str(found.key[0])
+    for name in (f"node.{short}", short):
+        wanted = [v for v in _values_of(change.constraints, name) if isinstance(v, str)]
+        values = [v for v in change.known.values(name) if isinstance(v, str)]
+        for value in wanted:
+            for meant in _meant(value, values):
+                answer = change.asked_as(_revalued(change.constraints, name, value, meant))
+                if answer is not None:
+                    text = f"ask for {short} {meant} instead of {value}"
+                    yield _fix(kind, text, answer, subject=meant)
+                    return
+
+
+def _renamed(value: Any, name: str, other: str) -> Any:
+    """JSON with another key."""
+    if isinstance(value, dict):
+        return {(other if k == name else k): _renamed(v, name, other) for k, v in value.items()}
+    return [_renamed(v, name, other) for v in value] if isinstance(value, list) else value
+
+
+def _revalued(value: Any, name: str, old: Any, new: Any) -> Any:
+    """JSON with another value of a key, or in the list of its values."""
+    if isinstance(value, list):
+        return [_revalued(each, name, old, new) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {}
+    for key, each in value.items():
+        if key == name and isinstance(each, list):
+            made[key] = [new if item == old else item for item in each]
+        elif key == name:
+            made[key] = new if each == old else each
+        else:
+            made[key] = _revalued(each, name, old, new)
+    return made
+
+
+def _values_of(value: Any, name: str) -> Iterator[Any]:
+    """The values of a key in JSON, those in lists one by one."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _values_of(each, name)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if key == name:
+                yield from each if isinstance(each, list) else [each]
+            else:
+                yield from _values_of(each, name)
+
+
+# -- time
+
+
+def _wait(change: Change) -> Iterator[Fix]:
+    """Until what rests may be tried again."""
+    now = clock.time()
+    held = [limit for each in change.found for limit in each.limits if isinstance(limit, HeldBack)]
+    times = {when for limit in held for when in (limit.known.until, limit.known.open_at)}
+    times |= {each.until for each in change.of_codes("CapacityBackoff") if each.until is not None}
+    for when in sorted(time for time in times if time > now):
+        answer = change.queue.run(change.job, partial(_later, when=when, now=now))
+        if answer is not None:
+            rest = when - now
+            about = ", ".join(dict.fromkeys(limit.name for limit in held)) or "capacity"
+            text = f"wait {in_time(rest)} for {about}"
+            yield _fix("wait", text, answer, subject=about, amount=rest, unit="s")
+            return
+
+
+def _later(trial: Trial, when: float, now: float) -> None:
+    """Let it be later on a trial."""
+    for _, limits in trial.limits():
+        for limit in limits:
+            if isinstance(limit, HeldBack):
+                room = law.allowance(limit.known, when, 0)
+                limit.max_nodes = NO_LIMIT if room is None else room
+    trial.pass_time(when - now)
+
+
+# -- what the job asks for
+
+
+def _allow(change: Change) -> Iterator[Fix]:
+    """Nodes with another value, which the job does not want."""
+    best: tuple[float, str, Fix] | None = None
+    tried: set[tuple[str, str]] = set()
+    for found in change.of_codes("OtherNodearray", "OtherValue"):
+        names = ["nodearray", "node.nodearray"]
+        if found.code == "OtherValue":
+            names = [str(found.key[0])]
+        for name, bucket in ((n, b) for n in names for b in found.buckets):
+            short = name.removeprefix("node.")
+            value = getattr(bucket, short, None) or bucket.resources.get(short)
+            if value is None or (name, str(value)) in tried or len(tried) >= _MOST_VALUES:
+                continue
+            tried.add((name, str(value)))
+            answer = change.asked_as(_allowed(change.constraints, name, value))
+            if answer is None:
+                continue
+            fix = _fix("allow", f"allow {short} {value}", answer, subject=f"{short} {value}")
+            cost = math.inf if fix.price_per_hour is None else fix.price_per_hour
+            if best is None or (cost, fix.text) < best[:2]:
+                best = (cost, fix.text, fix)
+    if best is not None:
+        yield best[2]
+
+
+def _allowed(value: Any, name: str, other: Any) -> Any:
+    """JSON in which a key may have one more value."""
+    if isinstance(value, list):
+        return [_allowed(each, name, other) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made: dict[str, Any] = {}
+    for key, each in value.items():
+        if key != name:
+            made[key] = _allowed(each, name, other)
+        else:
+            made[key] = [*(each if isinstance(each, list) else [each]), other]
+    return made
+
+
+def _ask_for_less(change: Change) -> Iterator[Fix]:
+    """Less of a resource on each node; the most that is possible."""
+    codes = ("TooLarge", "FamilyQuota", "RegionQuota", "SpotQuota", "NodearrayLimit")
+    if change.turn is None or not any(change.of_codes(*codes, "ClusterLimit", "BucketLimit")):
+        return
+    names = {name for each in change.constraints for name in _amounts_in(each)}
+    for name in sorted(names):
+        asked = [v for v in _values_of(change.constraints, name) if _is_amount(v)]
+        if len(asked) != 1:
+            continue
+        amounts = sorted(_fitting(change.turn.amounts(name), asked[0]), reverse=True)
+        for amount in amounts[:_MOST_AMOUNTS]:
+            answer = change.asked_as(_revalued(change.constraints, name, asked[0], amount))
+            if answer is not None:
+                text = f"ask for {amount:g} instead of {asked[0]:g} {name}"
+                more = {"subject": name, "amount": amount, "unit": name}
+                yield _fix("ask-less", text, answer, **more)
+                break
+
+
+def _amounts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if _is_amount(each) and not key.startswith("node."):
+                yield key
+            yield from _amounts_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _amounts_in(each)
+
+
+def _is_amount(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def _fitting(free: Iterable[float], asked: float) -> set[float]:
+    """Amounts below what was asked for at which more of a job may fit on a node: all of what is
+    free there, or a whole part of it."""
+    found: set[float] = set()
+    for amount in free:
+        most = max(1, int(amount // 1))
+        for parts in range(1, min(most, 1024) + 1):
+            each = amount / parts
+            found.add(int(each) if isinstance(asked, int) else each)
+    return {each for each in found if 0 < each < asked}
+
+
+def _fewer(change: Change) -> Iterator[Fix]:
+    """Fewer nodes, or fewer slots; the most that are possible."""
+    request = change.request
+    if request is None or request.units < 2:
+        return
+    low, high = 0, request.units
+    while high - low > 1:
+        middle = (low + high) // 2
+        fits = change.asked_for(request._replace(units=middle)) is not None
+        low, high = (middle, high) if fits else (low, middle)
+    answer = change.asked_for(request._replace(units=low)) if low else None
+    if answer is not None:
+        unit = "node" if change.job.node_count > 0 else "slot"
+        text = f"ask for {counted(low, unit)} instead of {request.units}"
+        more = {"subject": f"{unit}s", "amount": float(low), "unit": f"{unit}s"}
+        yield _fix("ask-less", text, answer, **more)
+
+
+# -- what the cluster allows
+
+
+def _raise_limits(change: Change) -> Iterator[Fix]:
+    """Limits that leave too little room, each raised by as little as possible."""
+    limits = list(dict.fromkeys(limit for each in change.found for limit in each.limits))
+    plain: list[Limit] = [limit for limit in limits if _may_be_raised(limit)]
+    for level in levels(plain, change.known.buckets):
+        raised = least_raise(change.queue, change.job, level)
+        if raised is None:
+            continue
+        _, called = name_of_limit(level.limit)
+        unit = level.unit.removesuffix("s") if raised.amount == 1 else level.unit
+        if level.is_group:
+            first = level.buckets[0]
+            called = f"the size of placement groups of {first.nodearray}"
+        to = level.most + raised.amount
+        text = f"raise {called} by {raised.amount} {unit}, to {to}"
+        if level.limit is level.buckets[0].limits.own:
+            text = f"raise {called} by {raised.amount} {unit} (MaxCount of the cluster or the size)"
+        more = {"subject": level.limit.name, "amount": float(raised.amount), "unit": level.unit}
+        yield _fix("raise-limit", text, raised.answer, is_least=raised.is_least, **more)
+
+
+def _may_be_raised(limit: Limit) -> bool:
+    return not isinstance(limit, HeldBack) and name_of_limit(limit)[1] != limit.name
+
+
+def _enable(change: Change) -> Iterator[Fix]:
+    """What the cluster has and nobody can use, one node of it."""
+    for found in change.of_codes("NodearrayDisabled", "SizeNotActivated", "SizeRetired"):
+        bucket = found.buckets[0]
+        price = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
+        each = f"a node costs {per_hour(price)}" if price is not None else per_hour(price)
+        text = f"let {bucket.vm_size} be used in CycleCloud again ({each})"
+        if found.code == "NodearrayDisabled":
+            text = f"set autoscale.enabled to true in nodearray {bucket.nodearray} ({each})"
+        yield Fix("enable", text, str(bucket.nodearray), price_per_hour=price, is_least=True)

@@ -1,0 +1,115 @@
+"""The verdict on one job of a scene: it runs, has its nodes, gets them, or waits.
+
+Of one that waits it says what would let it start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hpc.autoscale import clock
+from hpc.autoscale.errors import counted, did_you_mean
+from hpc.autoscale.explaining.codes import CODES
+from hpc.autoscale.explaining.fixes import fixes_for
+from hpc.autoscale.explaining.refusals import by_bucket
+from hpc.autoscale.explaining.scene import Scene
+from hpc.autoscale.explaining.words import in_time, listed, per_hour
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.plaintext import in_words, on_one_line
+from hpc.autoscale.results.verdicts import Cause, Verdict
+
+_READY = ("Ready", "Started")
+LONGEST_REASON = 300
+
+
+def explain_job(name: str, scene: Scene) -> Verdict:
+    """The verdict on a job by its name, with what would let it start when it waits."""
+    if name in scene.set_aside:
+        return _simple(name, "SetAside", in_words(scene.set_aside[name], LONGEST_REASON))
+    job = next((job for job in scene.jobs if getattr(job, "name", None) == name), None)
+    if not isinstance(job, Job):
+        guess = did_you_mean(name, scene.job_names())
+        return _simple(name, "NotInQueue", f"the scheduler has no job {name!r}{guess}")
+    mine = [node for node in scene.nodes if name in node.assignments]
+    if job.metadata.get("job_state") == "running":
+        hosts = listed(job.executing_hostnames) or "hosts that the driver does not name"
+        return _simple(name, "Running", f"on {hosts}")
+    verdict = scene.waiting(name)
+    if verdict is None:
+        return _placed(name, mine, scene)
+    node_mgr = scene.calculator.node_mgr
+    found = by_bucket(job, job.who_refuses(node_mgr), node_mgr)
+    verdict = verdict.fixed_by(fixes_for(job, found, scene.queue, node_mgr))
+    return _partly(verdict, mine) if mine else verdict
+
+
+def _partly(verdict: Verdict, mine: Sequence[Node]) -> Verdict:
+    """The same of a job that has a part of what it wants."""
+    return replace(verdict, line=f"{verdict.line} (it has {counted(len(mine), 'node')} so far)")
+
+
+def _simple(name: str, code: str, text: str) -> Verdict:
+    """A verdict of one cause."""
+    about, stand = f"job {name}", CODES[code].stand
+    words = {"Running": "runs", "SetAside": "is set aside"}
+    line = f"Job {name} {words.get(code, 'is not in the queue')}: {text}"
+    cause = Cause(code, on_one_line(text), nearness=CODES[code].nearness)
+    return Verdict(about, stand, code, on_one_line(line), (cause,))
+
+
+def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
+    """A job that has all that it wants, on nodes that are there or to be made."""
+    about = f"job {name}"
+    new = [node for node in mine if not node.exists]
+    booting = [node for node in mine if node.exists and node.state not in _READY]
+    held = [scene.held[node.name] for node in new if node.name in scene.held]
+    if held:
+        code, text = "HeldByCap", f"{_in_words(new)} for it; {len(held)} of them: {held[0].text}"
+        how = "will start in a later pass"
+    elif new:
+        code, text, how = "Starts", _in_words(new), "will start at the next pass on"
+    elif booting:
+        code, text, how = "WaitsForBoot", _booting(booting, scene), "waits for"
+    elif mine:
+        names = listed(sorted(str(node.name) for node in mine))
+        code, how = "HasNodes", "has its nodes"
+        text = f"{names}: the scheduler is to start it there"
+    else:
+        code, how, text = "HasNodes", "wants nothing more", "all of it is placed"
+    stand = CODES[code].stand
+    line = f"Job {name} {how} {text}" if how.endswith((" on", "for", "nodes")) else ""
+    line = line or f"Job {name} {how}: {text}"
+    said = _messages(booting, scene)
+    cause = Cause(code, on_one_line(text), count=len(mine) or 1, nearness=0, said=said)
+    return Verdict(about, stand, code, on_one_line(line), (cause,))
+
+
+def _in_words(nodes: Sequence[Node]) -> str:
+    """New nodes, by bucket, with what they cost."""
+    many = Counter(f"{node.nodearray}/{node.vm_size}" for node in nodes)
+    prices = [price_per_hour(node.location, node.vm_size, node.spot) for node in nodes]
+    known = [price for price in prices if price is not None]
+    total = sum(known) if len(known) == len(prices) else None
+    each = ", ".join(f"{count} x {where}" for where, count in many.items())
+    return f"{each} ({per_hour(total)})"
+
+
+def _booting(nodes: Sequence[Node], scene: Scene) -> str:
+    names = listed(sorted(str(node.name) for node in nodes))
+    states = listed(sorted({str(node.state) for node in nodes}))
+    first = min((node.create_time_unix or 0.0 for node in nodes), default=0.0)
+    since = f" for {in_time(clock.time() - first)}" if first else ""
+    left = [node.create_time_remaining for node in nodes if node.create_time_remaining > 0]
+    rest = f", {in_time(min(left))} before it is given up" if left else ""
+    noun = "node" if len(nodes) == 1 else "nodes"
+    verb = "boots" if len(nodes) == 1 else "boot"
+    return f"{noun} {names}, which {verb} ({states}{since}{rest})"
+
+
+def _messages(nodes: Sequence[Node], scene: Scene) -> str:
+    """What the server says of nodes."""
+    return listed(scene.calculator.node_mgr.get_status_messages(nodes).values())

@@ -1,0 +1,197 @@
+"""By how much a limit must be raised for a job to start: the least, found by asking again.
+
+A raise lets the jobs before it have more as well, so each try places all of them anew. The server
+cuts its own figure for a bucket down to the limits; it is raised with them as far as they explain
+it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
+
+from hpc.autoscale.explaining.asking import Answer, Queue
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.nodemanager.trial import Trial
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.packing.plan import Request
+
+Unit = Literal["cores", "nodes"]
+
+TRIED_JOBS = 20_000
+"""How many jobs are placed in all, at most, to find the least raise of one limit."""
+_MOST_TRIES = 400
+_PLENTY = 2**40
+_QUOTAS = ("Region(", "Spot(", "VM Family(")
+_STATED = (*_QUOTAS, "Cluster", "NodeArray(")
+_GROUP = "PlacementGroup("
+
+
+class Raise(NamedTuple):
+    """Raising a level by so much lets a job start, with this answer. `is_least`: all smaller raises
+    were tried."""
+
+    level: Level
+    amount: int
+    answer: Answer
+    is_least: bool
+
+
+class Level:
+    """How much a limit allows of cores or of nodes, as it may be raised on a trial. Of a placement
+    group: what every group of its nodearray and VM size may have."""
+
+    def __init__(self, limit: Limit, unit: Unit, buckets: Sequence[NodeBucket]) -> None:
+        self.limit = limit
+        self.unit: Unit = unit
+        self.is_group = limit.name.startswith(_GROUP)
+        self.buckets = [bucket for bucket in buckets if limit in bucket.limits.parts]
+        cores = [max(1, bucket.vcpu_count) for bucket in self.buckets]
+        self.grid = math.gcd(*cores) if unit == "cores" and cores else 1
+        if self.is_group and self.buckets:
+            first = self.buckets[0]
+            places = (first.nodearray, first.vm_size)
+            self.buckets = [b for b in buckets if (b.nodearray, b.vm_size) == places]
+            self.grid = 1
+
+    @property
+    def most(self) -> int:
+        """How much it allows now, in its unit."""
+        if self.is_group:
+            return self.limit.max_cores // max(1, self.buckets[0].vcpu_count)
+        return self.limit.max_cores if self.unit == "cores" else self.limit.max_nodes
+
+    @property
+    def _used(self) -> int:
+        return self.limit.used_cores if self.unit == "cores" else self.limit.used_nodes
+
+    def steps(self) -> Iterator[int]:
+        """Raises at which anything may be another than with a smaller one, the smallest first."""
+        free = 0 if self.is_group else max(0, self.most - self._used)
+        first = self.grid - free % self.grid
+        while True:
+            yield first
+            first += self.grid
+
+    def raise_on(self, trial: Trial, amount: int) -> None:
+        """Raise the limit on a trial, and what the server allows of its buckets with it."""
+        raised: set[int] = set()
+        concerned = set(map(id, self.buckets))
+        for bucket, limits in trial.limits():
+            if id(bucket) not in concerned:
+                continue
+            parts = bucket.limits.parts
+            at = dict(zip(parts, limits, strict=True))
+            own = at[bucket.limits.own]
+            allowed = None if self.is_group else self._allowed(bucket, own, at)
+            for part in parts:
+                is_meant = part is self.limit or (self.is_group and part.name.startswith(_GROUP))
+                if is_meant and id(at[part]) not in raised:
+                    raised.add(id(at[part]))
+                    self._raise(at[part], amount, bucket.vcpu_count)
+            if allowed is not None:
+                own.max_nodes = max(own.max_nodes, allowed)
+        trial.changed()
+
+    def _raise(self, limit: Limit, amount: int, cores: int) -> None:
+        if self.is_group:
+            limit.max_cores = min(NO_LIMIT, limit.max_cores + amount * max(1, cores))
+        elif self.unit == "cores":
+            limit.max_cores = min(NO_LIMIT, limit.max_cores + amount)
+        else:
+            limit.max_nodes = min(NO_LIMIT, limit.max_nodes + amount)
+
+    def _allowed(self, bucket: NodeBucket, own: Limit, at: dict[Limit, Limit]) -> int | None:
+        """What the server may allow of a bucket where the limit is raised; None where something
+        else than the shared limits keeps that down."""
+        cores, limits = bucket.vcpu_count, bucket.limits
+        if self.limit is limits.own:
+            return None
+        stated = [copied for part, copied in at.items() if part.name.startswith(_STATED)]
+        if own.room(cores) < min((limit.room(cores) for limit in stated), default=NO_LIMIT):
+            return None
+        if not self.limit.name.startswith(_QUOTAS):
+            size = self.most if self.unit == "nodes" else self.most // max(1, cores)
+            if limits.max_count >= size:
+                return _PLENTY
+        return own.max_nodes + max(0, limits.max_count - limits.active_count - own.max_nodes)
+
+
+def levels(limits: Sequence[Limit], buckets: Sequence[NodeBucket]) -> Iterator[Level]:
+    """What may be raised of some limits."""
+    groups: set[tuple[str, str]] = set()
+    for limit in dict.fromkeys(limits):
+        bounded: list[Unit] = []
+        if limit.max_cores < NO_LIMIT:
+            bounded.append("cores")
+        if limit.max_nodes < 2**31 - 1:
+            bounded.append("nodes")
+        for unit in bounded:
+            level = Level(limit, "nodes" if limit.name.startswith(_GROUP) else unit, buckets)
+            if not level.buckets:
+                continue
+            place = (level.buckets[0].nodearray, level.buckets[0].vm_size)
+            if level.is_group and place in groups:
+                continue
+            if level.is_group:
+                groups.add(place)
+            yield level
+
+
+def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
+    """The least raise of a limit that lets a job start; None where none was found."""
+    trial, request = queue.at_turn(job), queue.wanted(job)
+    if trial is None or request is None:
+        return None
+    alone = _alone(trial, job, request, level)
+    if alone is None:
+        return None
+    tries = max(2, min(_MOST_TRIES, TRIED_JOBS // (queue.ahead(job) + 1)))
+    if alone // level.grid < tries:
+        for amount, _ in zip(level.steps(), range(tries), strict=False):
+            answer = queue.run(job, partial(level.raise_on, amount=amount))
+            if answer is not None:
+                return Raise(level, amount, answer, queue.is_exact)
+    answer = queue.run(job, partial(level.raise_on, amount=alone))
+    if answer is not None:
+        return Raise(level, alone, answer, False)
+    return _what_all_take(queue, job, level)
+
+
+def _what_all_take(queue: Queue, job: Job, level: Level) -> Raise | None:
+    """The raise that serves a job and all before it: what they take when nothing is in their
+    way."""
+    answer = queue.run(job, partial(level.raise_on, amount=_PLENTY))
+    if answer is None or level.is_group:
+        return None
+    answer.trial.take(answer.plan)
+    used = 0
+    for bucket, limits in answer.trial.limits():
+        for part, copied in zip(bucket.limits.parts, limits, strict=True):
+            if part is level.limit:
+                used = copied.used_cores if level.unit == "cores" else copied.used_nodes
+    amount = used - level.most
+    return Raise(level, amount, answer, False) if amount > 0 else None
+
+
+def _alone(trial: Trial, job: Job, request: Request, level: Level) -> int | None:
+    """The least raise with which a job starts where the jobs before it take no more than they do
+    now; None where no raise helps."""
+
+    def starts(amount: int) -> bool:
+        with trial.as_it_is():
+            level.raise_on(trial, amount)
+            return Queue.ask(trial, job, request) is not None
+
+    if not starts(_PLENTY):
+        return None
+    low, high = 0, level.grid
+    while not starts(high):
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if starts(middle) else (middle, high)
+    return high

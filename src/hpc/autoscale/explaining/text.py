@@ -1,0 +1,41 @@
+"""A verdict as text for a terminal of 80 columns: the one line, the causes, the fixes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from hpc.autoscale.results.verdicts import Verdict
+
+_WIDTH = 80
+
+
+def lines_of(verdict: Verdict, width: int = _WIDTH) -> Iterator[str]:
+    """The verdict, its first line as it is however long, all others folded."""
+    yield verdict.line
+    shown = [cause for cause in verdict.causes if cause.where or cause.said or cause.until]
+    if shown or len(verdict.causes) > 1:
+        yield ""
+        yield "In the way, nearest first:"
+        for number, cause in enumerate(verdict.causes, 1):
+            where = f"  {cause.where}" if cause.where else ""
+            yield from _folded(f"{number}. {cause.code}{where}", width, "  ", "     ")
+            yield from _folded(cause.text, width, "     ")
+            if cause.said and cause.said not in cause.text:
+                yield from _folded(f"the server says: {cause.said}", width, "     ")
+    if verdict.fixes:
+        yield ""
+        yield "What would let it start, each alone:"
+        for fix in verdict.fixes:
+            yield from _folded(fix.text, width, "  - ", "    ")
+
+
+def _folded(text: str, width: int, first: str, rest: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=first,
+        subsequent_indent=first if rest is None else rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -1,0 +1,128 @@
+"""What would be placed if something were different.
+
+A trial is a copy of what the engine knows, on which limits may be changed and jobs be placed. The
+nodes and limits of the manager stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import Compiled
+from hpc.autoscale.node.nodemanager.placing import Placer
+from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
+from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.leastcost.queue import EngineCopy, opened_of
+from hpc.autoscale.packing.limits import Limit
+from hpc.autoscale.packing.order import OrderPolicy, declared
+from hpc.autoscale.packing.plan import Plan, Request
+from hpc.autoscale.packing.planner import Arrangement, Planner
+
+
+class Trial:
+    """A copy of the engine's state. Cost of making one: a list for each bucket, and its limits."""
+
+    def __init__(self, placer: Placer, of: Trial | None = None) -> None:
+        self._placer = placer
+        if of is None:
+            placer.sync()
+        source = placer.planner if of is None else of._planner
+        copy = EngineCopy(source, lambda candidate: None)
+        self._planner: Planner = copy.planner
+        self._buckets: dict[Candidate, NodeBucket] = {
+            copied: placer.bucket_of(original) if of is None else of._buckets[original]
+            for copied, original in copy.original_of.items()
+        }
+        named = placer.order_policy
+        policy: OrderPolicy = policy_named(named) if isinstance(named, str) else named
+
+        def arrange(candidates: Sequence[Candidate]) -> Arrangement:
+            return arrangement(policy, {c: offering_of(self._buckets[c]) for c in candidates})
+
+        if policy is not declared:
+            self._planner.arrange = arrange
+
+    def copy(self) -> Trial:
+        """Another one, with all that was changed and placed so far."""
+        return Trial(self._placer, self)
+
+    def limits(self) -> Iterator[tuple[NodeBucket, Sequence[Limit]]]:
+        """The limits that new nodes of each bucket are charged to here, in the order of
+        `bucket.limits.parts`. Who changes them calls `changed`."""
+        for candidate in self._planner.candidates:
+            yield self._buckets[candidate], candidate.limits
+
+    def changed(self) -> None:
+        """Limits are others now: forget what was found out under the old ones."""
+        self._planner.forget_rankings()
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[None]:
+        """A context in which limits may be changed; afterwards they are as before."""
+        limits = {id(a): a for candidate in self._planner.candidates for a in candidate.limits}
+        before = [(limit, limit.max_cores, limit.max_nodes) for limit in limits.values()]
+        try:
+            yield
+        finally:
+            for limit, cores, nodes in before:
+                limit.max_cores, limit.max_nodes = cores, nodes
+            self.changed()
+
+    def amounts(self, name: str) -> set[float]:
+        """How much of a resource new nodes and nodes that are there have free, each amount once; a
+        sized one in its own magnitude."""
+        found: set[float] = set()
+        for candidate in self._planner.candidates:
+            for shape in {candidate.new_shape, *candidate.shapes}:
+                free = None if shape is None else shape.free.get(name)
+                if shape is not None and isinstance(free, (int, float)) and free > 0:
+                    unit = shape.units.get(name)
+                    found.add(free if unit is None else free / unit.factor)
+        return found
+
+    def pass_time(self, seconds: float) -> None:
+        """So much later: capacity failures lie further back."""
+        for candidate in self._planner.candidates:
+            if candidate.since_failure is not None:
+                candidate.since_failure += seconds
+        self._planner.forget_rankings()
+
+    def place(self, compiled: Compiled, request: Request, keep: bool = True) -> Plan | None:
+        """The plan for a demand, carried out here with `keep`; None where the engine alone cannot
+        answer, because nodes must be asked one by one or a pool must pay."""
+        demand = self._placer.sorting_of(compiled)
+        if not demand.by_shape:
+            return None
+        plan = self._planner.plan(self._planner.cursor(demand.common), request, explain=False)
+        if keep and plan:
+            self._planner.apply(plan)
+        return plan
+
+    def take(self, plan: Plan) -> None:
+        """Carry out the plan that was asked for last."""
+        self._planner.adopt(plan)
+        self._planner.apply(plan)
+
+    def opened(self, plan: Plan) -> dict[str, int]:
+        """How many nodes a plan starts, by bucket: `htc/Standard_F4s_v2`."""
+        found: Counter[str] = Counter()
+        for candidate, nodes in opened_of(plan.steps).items():
+            bucket = self._buckets[candidate]
+            found[f"{bucket.nodearray}/{bucket.vm_size}"] += nodes
+        return dict(found)
+
+    def price_of(self, plan: Plan) -> float | None:
+        """US dollars per hour for the nodes that a plan starts; None where that of one is not
+        known."""
+        total = 0.0
+        for candidate, nodes in opened_of(plan.steps).items():
+            bucket = self._buckets[candidate]
+            each = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
+            if each is None:
+                return None
+            total += each * nodes
+        return total
