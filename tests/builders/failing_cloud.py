@@ -93,12 +93,17 @@ class Site:
 
 @contextmanager
 def a_site(
-    home: Path, nodearrays: dict[str, Any], region: dict[str, Any] | None = None, **lifecycle: Any
+    home: Path,
+    nodearrays: dict[str, Any],
+    region: dict[str, Any] | None = None,
+    limits: dict[str, Any] | None = None,
+    **lifecycle: Any,
 ) -> Iterator[Site]:
-    """A site with these nodearrays; all phases take 10 s unless told otherwise."""
+    """A site with these nodearrays, and `limits` of the cluster; all phases take 10 s unless told
+    otherwise."""
     phases = "allocation acquiring preparing terminating allocation_failed deallocating"
     description = {
-        "clusters": {"c": {"region": REGION, "nodearrays": nodearrays}},
+        "clusters": {"c": {"region": REGION, "nodearrays": nodearrays, **(limits or {})}},
         "regions": {REGION: region or {}},
         "lifecycle": {**dict.fromkeys(phases.split(), 10), "jitter": 0, **lifecycle},
     }

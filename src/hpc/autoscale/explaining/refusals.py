@@ -22,6 +22,7 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.placing import Refused, WhyNot
+from hpc.autoscale.packing.expr import IDENTITY_NAMES
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.plaintext import in_words, on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand
@@ -210,6 +211,9 @@ def _other_value(refused: Refused, known: Known) -> Found:
     """Nodes have another value than the job wants; or none has it that there are."""
     name, has, wanted = refused.reject.facts
     name, said = str(name), str(wanted)
+    if name in IDENTITY_NAMES:
+        text = f"there is no node whose {name.removeprefix('node.')} is {said}"
+        return Found("NoSuchNode", (name, said), text)
     is_array, short = name in _WHERE_ARRAYS, name.removeprefix("node.")
     index_of = getattr(wanted, "index_of", None)
     values = known.values(name)
@@ -233,17 +237,27 @@ def _unknown_value(
             guess = did_you_mean(each, texts)
     if short == "vm_size" and len(wanted) == 1:
         size = str(wanted[0])
+        place = ht.Location(str(bucket.location))
+        if _is_sold_elsewhere(size, place):
+            text = f"Azure has no {size} in {place}, by its list of prices"
+            return Found("SizeNotInRegion", (said,), text)
         if size in vm_sizes.all_possible_vm_sizes():
-            place = ht.Location(str(bucket.location))
-            is_there = vm_sizes.get_aux_vm_size_info(place, ht.VMSize(size)).vcpu_count > 0
-            if not is_there:
-                text = f"Azure has no {size} in {place}"
-                return Found("SizeNotInRegion", (said,), text)
             return Found("UnknownValue", (short, said), f"no nodearray has the VM size {size}")
         near = vm_sizes.suggest_vm_size(size)
         guess = guess or (f"; did you mean {near!r}?" if near else "")
     noun = {"vm_size": "VM size", "nodearray": "nodearray"}.get(short, short)
     return Found("UnknownValue", (short, said), f"no node has the {noun} {said}{guess}")
+
+
+def _is_sold_elsewhere(vm_size: str, place: ht.Location) -> bool:
+    """Whether a size has a price in other places, and none in one where others have."""
+    size = ht.VMSize(vm_size)
+    every = map(ht.Location, vm_sizes.all_possible_locations())
+    return (
+        vm_sizes.price_per_hour(place, size) is None
+        and vm_sizes.price_per_hour(place, ht.VMSize("Standard_D2s_v3")) is not None
+        and any(vm_sizes.price_per_hour(each, size) is not None for each in every)
+    )
 
 
 def _rests(refused: Refused) -> Found:
