@@ -25,8 +25,11 @@ DOCUMENTS = (
     "docs/writing-an-integration.md",
     "docs/compatibility.md",
     "docs/performance.md",
+    "docs/troubleshooting.md",
+    "docs/explain.md",
 )
 FIGURES = ROOT / "docs" / "figures.json"
+CAUSES = ROOT / "tests" / "integration" / "causes" / "causes.json"
 DIFFERENCES = ROOT / "tests" / "conformance" / "differences.json"
 
 # Properties that are plain attributes of a node, and so have no docstring of their own.
@@ -296,6 +299,27 @@ def keep_figures(path: Path) -> None:
     FIGURES.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
+def causes() -> str:
+    """What `azscale explain` says in its first line, and what to do, group by group."""
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for row in json.loads(CAUSES.read_text(encoding="utf-8")):
+        line = " ".join(row["line"].replace("*", "…").split())
+        groups.setdefault(row["group"], []).append((row["name"], f"`{line}`", row["do"]))
+    head = ("cause", "what you see", "what to do")
+    return "\n\n".join(f"### {name}\n\n{table(head, rows)}" for name, rows in groups.items())
+
+
+def cause_codes() -> str:
+    """The codes of causes, those that are lifted first at the top."""
+    from hpc.autoscale.explaining.codes import CODES
+
+    rows = sorted(CODES.items(), key=lambda row: row[1].nearness)
+    return table(
+        ("code", "a job with it alone", "meaning"),
+        [(f"`{name}`", str(code.stand), code.meaning) for name, code in rows],
+    )
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "node-properties": node_properties,
     "constraint-keywords": constraint_keywords,
@@ -309,6 +333,8 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "drain-states": drain_states,
     "kept": kept_behaviour,
     "figures": figures,
+    "causes": causes,
+    "cause-codes": cause_codes,
 }
 
 

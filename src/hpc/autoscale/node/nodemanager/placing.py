@@ -358,10 +358,11 @@ class Placer:
         short = [pool for pool in pools if pool.cap(request.units) < request.units]
         refused = []
         for candidate, reject in rejects:
-            reject = _of_another_array(candidate, demand.common) or reject
+            other = _of_another_array(candidate, demand.common)
             fit = candidate.opening(demand.common)
             each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
-            refused.append(Refused(self.bucket_of(candidate), reject, each))
+            said = reject if other is None else other
+            refused.append(Refused(self.bucket_of(candidate), said, each))
         units = decision.plan.units if decision.plan else 0
         unpaid = [pool.refusal(request.units) for pool in short]
         return WhyNot(request, units, refused, answers, unpaid)
