@@ -9,12 +9,16 @@ from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, settings
 
+from hpc.autoscale.autoscaler import journaling
 from hpc.autoscale.testing.process import a_process_of_its_own
 
 # an old name, which warns; a process of its own
 NOT_IMPORTED = {"hpc.autoscale.job.computenode", "hpc_queue.worker", "hpc_queue.guardian"}
 
 pytest.register_assert_rewrite("builders")
+
+# thousands of passes need none; the tests of the journal ask for it, and programs have it
+journaling.BY_DEFAULT = False
 
 settings.register_profile(
     "default", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]

@@ -85,6 +85,7 @@ class Process:
             "username": wire.USER,
             "password": wire.PASSWORD,
             "lock_file": str(home / "lock.file"),
+            "journal": False,
             "nodehistorydb": str(home / "nodehistory.db"),
             "idle_timeout": IDLE_TIMEOUT,
             "boot_timeout": BOOT_TIMEOUT,

@@ -12,6 +12,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -22,12 +23,17 @@ _SECRET_KEY = (
     r"|credential(?!s?[-_]?file)|authorization|cookie"
 )
 _SHORTEST_BASE64 = 6
-_URL_PASSWORD = r"(?<=://)([^/?#@\s:]*):[^/?#\s]*@"
+_URL_PASSWORD = r"(?<=://)([^/?#@\s:]*):([^/?#\s]*)@"
 
 
 def is_secret(key: object) -> bool:
     """Whether a value under this key must not be shown; `credentials_file` is a path and may be."""
     return isinstance(key, str) and re.search(_SECRET_KEY, key, re.IGNORECASE) is not None
+
+
+def passwords_of_urls(text: str) -> list[str]:
+    """The passwords inside of the URLs in a text."""
+    return [password for _, password in re.findall(_URL_PASSWORD, text) if password]
 
 
 def redact(value: Any) -> Any:
@@ -49,6 +55,21 @@ def _redacted(key: object, value: Any) -> Any:
     if is_secret(key) and value is not None:
         return HIDDEN
     return redact(value)
+
+
+def redact_texts(value: Any, is_below: bool = False) -> Any:
+    """A copy in which each text under the key of a secret, at any depth, is `***`; numbers stay,
+    since a count of tokens is none."""
+    if isinstance(value, Mapping):
+        return {k: redact_texts(v, is_below or _is_secret(k)) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [redact_texts(v, is_below) for v in value]
+    if isinstance(value, str):
+        return HIDDEN if is_below and value else redact(value)
+    return value
+
+
+_is_secret = lru_cache(maxsize=10_000)(is_secret)
 
 
 # How texts are written inside of other texts: by Python, in JSON, in HTML; and how many times over,
@@ -82,6 +103,16 @@ class Hiding:
     def __call__(self, text: str) -> str:
         """`text` with `***` for each of the secrets."""
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
+    def throughout(self, value: Any) -> Any:
+        """A copy of a value of JSON with `***` for each of the secrets in its texts."""
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, Mapping):
+            return {self(k): self.throughout(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.throughout(v) for v in value]
+        return value
 
     def __repr__(self) -> str:
         return "Hiding(***)"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from inspect import Parameter, signature
 from reprlib import Repr
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import PassError, shorten
@@ -19,6 +19,9 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.errors import one_line as one_line
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
+
+if TYPE_CHECKING:
+    from hpc.autoscale.journal.recording import PassRecorder
 
 T = TypeVar("T")
 
@@ -36,12 +39,15 @@ class HookError(AutoscaleError):
 
 class Faults:
     """What went wrong so far, and notes about what is odd. Errors of a `fatal` type are not kept
-    but go on up."""
+    but go on up. `recorder`: who hears of hooks before they are called."""
 
-    def __init__(self, fatal: tuple[type[Exception], ...] = ()) -> None:
+    def __init__(
+        self, fatal: tuple[type[Exception], ...] = (), recorder: PassRecorder | None = None
+    ) -> None:
         self.found: list[PassError] = []
         self.notes: list[str] = []
         self._fatal = fatal
+        self._recorder = recorder
 
     def add(self, phase: str, error: Exception | str) -> None:
         """Keep an error, and log it; the stack trace only at debug level. The same one again is
@@ -74,6 +80,8 @@ class Faults:
         """
 
         def returned() -> list[Node]:
+            if self._recorder is not None:
+                self._recorder.heard_hook(getattr(hook, "__name__", ""), nodes)
             answer = hook(list(nodes))
             if answer is None:
                 self.note(f"{name_of(hook)}: {EXPECTED_NODES}, found None, taken for none of them")

@@ -13,6 +13,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import hooks, learning
 from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.journaling import LoopJournal
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reading import Prepared, Readings
@@ -87,6 +88,7 @@ class Autoscaler:
         self._new_calculator = new_calculator
         self._result_handler = result_handler
         self._demand_known = demand_known
+        self._journal = LoopJournal()
 
     def run_once(self) -> PassSummary:
         """One pass.
@@ -100,12 +102,27 @@ class Autoscaler:
         driver, config = self._next_driver()
         lock = hooks.new_lock(driver, config)
         try:
-            one = self._pass(driver, config)
-            self._listen(one.run)
+            summary = self._run(started_at, driver, config)
         finally:
             lock.unlock()
-        summary = one.summary(started_at, self._clock.time())
         self._reporter.pass_finished(summary)
+        return summary
+
+    def _run(
+        self, started_at: float, driver: SchedulerDriver, config: dict[str, Any]
+    ) -> PassSummary:
+        """One pass, while the lock is held; it is in the journal afterwards."""
+        recorder = None if self.dry_run else self._journal.listen(config, driver, started_at)
+        one = self._pass(driver, config if recorder is None else recorder.around(config))
+        try:
+            self._listen(one.run)
+        except Exception as error:
+            if recorder is not None:
+                self._journal.keep(recorder, one, error)
+            raise
+        summary = one.summary(started_at, self._clock.time())
+        if recorder is not None:
+            self._journal.keep(recorder, one, summary)
         return summary
 
     def look(self) -> Pass:

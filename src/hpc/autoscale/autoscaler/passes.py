@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -46,6 +46,9 @@ from hpc.autoscale.workers.keeping import (
     wanted_again,
 )
 
+if TYPE_CHECKING:
+    from hpc.autoscale.journal.recording import PassRecorder
+
 ASSUMED_INTERVAL = 1200.0
 """Seconds from pass to pass, until it is known from the passes: longer ones are hardly used."""
 
@@ -79,7 +82,8 @@ class Pass:
         self._rhythm = Rhythm(interval, ASSUMED_INTERVAL)
         self.driver = driver
         self.dry_run = dry_run
-        self.faults = Faults()
+        self._recorder: PassRecorder | None = config.get("_journal")  # by `hpc.autoscale.journal`
+        self.faults = Faults(recorder=self._recorder)
         self.outcome: dict[str, Any] = {}
         self.notes: list[str] = []
         self._readings = readings
@@ -103,6 +107,8 @@ class Pass:
         self._set_context = set_context
         self._gangs = new_gangs(config, interval)
         self._facts = commanding.facts_of_the_loop(config)
+        if self._recorder is not None:
+            self._recorder.why = self._facts.why
         self._gate: Gate | None = None
         self._away: set[str] = set()
 
@@ -150,6 +156,8 @@ class Pass:
         """
         jobs, scheduler_nodes = self._reading = self._readings.read(self.driver, self.config)
         logging.debug("read %d jobs and %d nodes", len(jobs), len(scheduler_nodes))
+        if self._recorder is not None:
+            self._recorder.heard_reading(jobs, scheduler_nodes)
         if self.dry_run:
             return []
         marked: list[Node] = [node for node in scheduler_nodes if node.marked_for_deletion]

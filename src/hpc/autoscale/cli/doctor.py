@@ -19,7 +19,7 @@ from hpc.autoscale.autoscaler.learning import for_a_pass
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.checkup import Check, Health, Observation, Site, examine
 from hpc.autoscale.cli.parsing import commands_of, draws, start_logging, takes_path
-from hpc.autoscale.cli.places import Found
+from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.plaintext import on_one_line
@@ -32,7 +32,7 @@ _INDENT = 23
 class DoctorCommands(CommandLine):
     """The command doctor."""
 
-    _found: Found | None = None
+    _found: FoundConfig | None = None
 
     def doctor_parser(self, parser: ArgumentParser) -> None:
         """Options of doctor."""

@@ -13,8 +13,18 @@ from collections.abc import Collection, Mapping
 from hpc.autoscale.cli.places import FoundConfig
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Main commands": ("initconfig", "doctor", "demand", "autoscale", "nodes", "analyze"),
-    "Look": ("buckets", "limits", "jobs", "cost", "weights", "requests", "connect"),
+    "Main commands": ("initconfig", "doctor", "demand", "autoscale", "nodes", "explain"),
+    "Look": (
+        "buckets",
+        "limits",
+        "jobs",
+        "cost",
+        "weights",
+        "requests",
+        "journal",
+        "connect",
+        "analyze",
+    ),
     "Act on nodes": (
         "create_nodes",
         "delete_nodes",

@@ -8,13 +8,14 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from hpc.autoscale.config.load import files_of
 from hpc.autoscale.errors import ConfigurationException, unreadable
-from hpc.autoscale.redaction import is_secret, redact
+from hpc.autoscale.redaction import is_secret, passwords_of_urls, redact
 
 __all__ = ["Credentials", "is_secret", "redact", "resolve_secrets"]
 
@@ -49,6 +50,32 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
     for name, value in found.items():
         _check(name, value)
     return Credentials(**found)
+
+
+def known_secrets(config: Mapping[str, Any]) -> list[str]:
+    """The texts that nobody may see: what stands under secret keys, at any depth, and what
+    `resolve_secrets` finds for the server and for each of `clusters`."""
+    found = dict.fromkeys(_secret_texts(config))
+    entries = config.get("clusters")
+    for each in [config, *(entries if isinstance(entries, list) else ())]:
+        if isinstance(each, Mapping):
+            with suppress(ConfigurationException):
+                found[resolve_secrets({"url": "-", "username": "-", **each}).password] = None
+    return [text for text in found if text]
+
+
+def _secret_texts(value: object, is_below: bool = False) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            if not str(key).startswith("_"):
+                yield from _secret_texts(below, is_below or is_secret(key))
+    elif isinstance(value, list | tuple):
+        for below in value:
+            yield from _secret_texts(below, is_below)
+    elif isinstance(value, str):
+        if is_below:
+            yield value
+        yield from passwords_of_urls(value)
 
 
 def of_its_own(member: Mapping[str, Any]) -> dict[str, Any]:

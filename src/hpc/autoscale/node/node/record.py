@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -49,6 +50,35 @@ def to_dict(node: Node) -> dict[str, Any]:
         "exists": node.exists,
         "managed": node.managed,
     }
+
+
+_kind = itemgetter("_vm_size", "_location", "_Node__nodearray", "managed", "exists")
+
+
+def as_reported(node: Node) -> tuple[Any, ...]:
+    """What a scheduler has said of a node, as values that are the same when it has said the same.
+
+    Host name, totals, what is left, jobs, metadata, state and NodeId; whether the scheduler wants
+    rid of it, and whether it is closed, kept alive or required; its bucket id, if it was given
+    one; VM size, region, nodearray, and whether it is managed and exists. There are thousands,
+    which is why none of this is asked through the node.
+    """
+    own = node.__dict__
+    return (
+        own["_hostname"],
+        dict.copy(own["_resources"]),
+        dict.copy(own["_Node__available"]),
+        tuple(sorted(own["_Node__assignments"])),
+        own["metadata"].copy(),
+        own["state"],
+        own["delayed_node_id"].node_id,
+        own.get("marked_for_deletion", False),
+        own.get("_closed", False),
+        own["_Node__keep_alive"],
+        own.get("_used", False),
+        own["_bucket_id"] if own.get("_has_bucket_id", True) else None,
+        _kind(own),
+    )
 
 
 def arguments(d: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,118 @@
+"""The journal of a loop: whether there is one and where, and one record for each real pass.
+
+A pass never fails because of its journal. What keeps a record from being written is said once, and
+once more when the journal is written again. Called by `loop`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.errors import one_line
+from hpc.autoscale.job.driver import SchedulerDriver
+
+if TYPE_CHECKING:
+    from hpc.autoscale.autoscaler.passes import Pass
+    from hpc.autoscale.autoscaler.summary import PassSummary
+    from hpc.autoscale.journal.recording import PassRecorder
+    from hpc.autoscale.journal.writing import JournalWriter
+
+SECTION = "journal"
+DIRECTORY = "journal"
+BY_DEFAULT = True
+"""Whether there is a journal where the configuration says nothing."""
+
+
+def journal_path(config: Mapping[str, Any], home: str) -> str | None:
+    """The directory of the journal; None where it is off, or where there is no place for it.
+
+    It is `directory` of the section `journal`, else beside the node history.
+    """
+    section = config.get(SECTION, {} if BY_DEFAULT else False)
+    if section is False:
+        return None
+    given = section.get("directory") if isinstance(section, Mapping) else None
+    if given:
+        return str(given)
+    history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
+    directory = os.path.dirname(os.path.abspath(history))
+    if history == ":memory:" or not os.path.isdir(directory):
+        return None
+    return os.path.join(directory, DIRECTORY)
+
+
+class LoopJournal:
+    """The journal of the passes of one loop."""
+
+    def __init__(self) -> None:
+        self._writer: JournalWriter | None = None
+        self._problem: str | None = None
+
+    def listen(
+        self, config: Mapping[str, Any], driver: SchedulerDriver, at: float
+    ) -> PassRecorder | None:
+        """What is to listen to a pass; None where there is no journal."""
+        path = journal_path(config, driver.autoscale_home)
+        if path is None or config.get("read_only"):
+            return None
+        from hpc.autoscale.journal.files import DAY, Keeping
+        from hpc.autoscale.journal.recording import PassRecorder
+        from hpc.autoscale.journal.writing import JournalWriter
+
+        if self._writer is None or self._writer.path != path:
+            section = config.get(SECTION)
+            own = section if isinstance(section, Mapping) else {}
+            size = float(own.get("megabytes") or Keeping().size / 1_000_000) * 1_000_000
+            age = float(own.get("days") or Keeping().age / DAY) * DAY
+            self._writer = JournalWriter(path, Keeping(int(size), age))
+        return PassRecorder(at, driver)
+
+    def keep(self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception) -> None:
+        """Write the record of a pass, or of one that was ended by an error."""
+        from hpc.autoscale.journal.recording import unsatisfied_rows
+
+        if self._writer is None:
+            return
+        try:
+            if isinstance(end, Exception):
+                did: dict[str, Any] = {"ended_by": one_line(end)}
+            else:
+                did = did_of(end)
+                recorder.lists["unsatisfied"] = unsatisfied_rows(end.unsatisfied)
+            self._writer.append(recorder.written(one.config, did))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
+            self._say(one_line(error), error)
+        else:
+            self._say(None)
+
+    def _say(self, problem: str | None, error: Exception | None = None) -> None:
+        if problem == self._problem:
+            return
+        self._problem = problem
+        if problem is None:
+            logging.info("the journal is written again")
+        else:
+            logging.warning("this pass is not in the journal: %s", problem)
+            logging.debug("journal: stack trace", exc_info=error)
+
+
+def did_of(summary: PassSummary) -> dict[str, Any]:
+    """What a pass did, in terms of JSON; jobs that wait are left out."""
+    from hpc.autoscale.journal.records import NAMES
+
+    return {
+        "duration": summary.duration,
+        "jobs": summary.jobs,
+        "price_per_hour": None if summary.cost is None else summary.cost.total_per_hour,
+        "refused": [
+            {"node": r.node.name, "command": r.command, "code": r.code, "reason": r.text}
+            for r in summary.refused
+        ],
+        "notes": list(summary.notes),
+        "errors": [str(error) for error in summary.errors],
+        "set_aside": [{"job": j.name, "reason": j.reason} for j in summary.set_aside],
+        **{name: list(map(str, getattr(summary, name))) for name in NAMES},
+    }

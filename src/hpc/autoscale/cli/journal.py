@@ -1,0 +1,84 @@
+"""The command journal: what passes read, decided and did.
+
+Only `azscale` has it. `hpc.autoscale.journal` writes and reads journals.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections import deque
+from collections.abc import Sequence
+
+from hpc.autoscale.autoscaler.journaling import journal_path
+from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.journal import Journal, PassRecord, showing
+from hpc.autoscale.tables import OutputFormat, print_rows
+from hpc.autoscale.util import json_dump
+
+_PASSES = 20
+"""How many passes are shown unless somebody asks for another number."""
+
+
+class JournalCommands(CommandLine):
+    """The command journal."""
+
+    def journal_parser(self, parser: ArgumentParser) -> None:
+        """Options of journal."""
+        add = parser.add_argument
+        add("action", choices=["show"], help="show: print the passes of a journal")
+        add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
+        add("--last", type=_count, default=_PASSES, help=f"so many passes (default {_PASSES})")
+        add("--pass", dest="number", type=_count, help="this pass alone, with all that it read")
+        self._add_output_format(parser)
+
+    def journal(
+        self,
+        config: Config,
+        action: str,
+        journal: str | None = None,
+        last: int = _PASSES,
+        number: int | None = None,
+        output_format: OutputFormat | None = None,
+    ) -> None:
+        """Prints what passes read, decided and did, from the journal that they have left."""
+        found = Journal(journal or self._journal_of(config), skip_garbled=True)
+        if number is not None:
+            self._show_one(found, number, output_format)
+        else:
+            self._show_all(deque(found, maxlen=last), output_format)
+        for problem in found.problems:
+            warn("%s", problem)
+
+    def _journal_of(self, config: Config) -> str:
+        driver, config = self._prepared(config)
+        path = journal_path(config, driver.autoscale_home)
+        if path is None:
+            raise AutoscaleError("the configuration has no journal: name one")
+        return path
+
+    def _show_all(self, records: Sequence[PassRecord], output_format: OutputFormat | None) -> None:
+        if output_format == "json":
+            json_dump([showing.to_json(record) for record in records], sys.stdout)
+            print()
+            return
+        rows = [showing.row(record) for record in records]
+        print_rows(showing.COLUMNS, rows, sys.stdout, output_format or "table")
+
+    def _show_one(self, found: Journal, number: int, output_format: OutputFormat | None) -> None:
+        record = next((each for each in found if each.number == number), None)
+        if record is None:
+            raise AutoscaleError(f"journal {found.path}: it has no pass {number}")
+        if output_format == "json":
+            json_dump(showing.to_json(record), sys.stdout)
+            print()
+        else:
+            print("\n".join(showing.in_words(record)))
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
+    return int(text)

@@ -1,0 +1,15 @@
+"""What can be wrong with a journal."""
+
+from hpc.autoscale.errors import AutoscaleError
+
+
+class JournalError(AutoscaleError):
+    """A journal cannot be read or written; the text names the file and the place in it."""
+
+
+class NewerJournal(JournalError):
+    """A journal was written by a newer version of this library."""
+
+
+class GarbledRecord(JournalError):
+    """A record of a journal is damaged; those after it up to the next whole one are lost too."""

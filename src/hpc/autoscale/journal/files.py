@@ -1,0 +1,174 @@
+"""The files of a journal: where the next record goes, what is too old, and which there are.
+
+A journal is a directory of files `journal-000001.jsonl.gz` and so on. Whoever appends to it holds
+its lock for that moment. The first record of each file stands by itself, so that old files can be
+deleted and each file can be read alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from hpc.autoscale.journal.errors import JournalError
+from hpc.autoscale.journal.frames import end_of_whole, made_at
+
+DAY = 24 * 3600.0
+_NAME = re.compile(r"journal-(\d+)\.jsonl\.gz")
+
+
+class Keeping(NamedTuple):
+    """How much of a journal is kept, in bytes and in seconds. A file is full when it has an eighth
+    of that, or is a day old."""
+
+    size: int = 200_000_000
+    age: float = 14 * DAY
+
+    @property
+    def file_size(self) -> int:
+        """The size at which a file is full."""
+        return max(1, self.size // 8)
+
+    @property
+    def file_age(self) -> float:
+        """The age at which a file is full, in seconds."""
+        return min(DAY, self.age)
+
+
+class Place(NamedTuple):
+    """Where a record ends: in which file, and at which byte."""
+
+    path: str
+    end: int
+
+
+def files_in(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of a journal in order: those of a directory, or the one file that `path` names.
+
+    JournalError when there is none.
+    """
+    place = Path(path)
+    if place.is_dir():
+        numbered = [
+            (int(m[1]), each) for each in place.iterdir() if (m := _NAME.fullmatch(each.name))
+        ]
+        if not numbered:
+            raise JournalError(f"journal {place}: there is no file journal-….jsonl.gz in it")
+        return [each for _, each in sorted(numbered)]
+    if not place.exists():
+        raise JournalError(f"journal {place}: there is no such file or directory")
+    return [place]
+
+
+class Directory:
+    """A journal that is written. Every method is for the one who holds the lock (`locked`)."""
+
+    def __init__(self, path: str | os.PathLike[str], keeping: Keeping | None = None) -> None:
+        self.path = Path(path)
+        self.keeping = keeping or Keeping()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the journal, which is made if there is none. JournalError when it cannot be held, or
+        when what is done meanwhile fails."""
+        try:
+            self.path.mkdir(mode=0o750, exist_ok=True)
+            handle = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise self._error(error) from error
+        try:
+            _lock(handle)
+            yield
+        except OSError as error:
+            raise self._error(error) from error
+        finally:
+            os.close(handle)
+
+    def _error(self, error: OSError) -> JournalError:
+        return JournalError(f"journal {self.path}: {error.strerror or error}")
+
+    def newest(self) -> Place | None:
+        """The end of the newest file, as it is on the disk; None when there is no file."""
+        try:
+            path = files_in(self.path)[-1]
+        except JournalError:
+            return None
+        return Place(str(path), path.stat().st_size)
+
+    def is_full(self, place: Place, began: float, now: float) -> bool:
+        """Whether the next record is to begin a file, when this one began at a time."""
+        return place.end >= self.keeping.file_size or not 0 <= now - began < self.keeping.file_age
+
+    def began(self, place: Place) -> float:
+        """When a file was begun, in unix seconds."""
+        with open(place.path, "rb") as file:
+            return made_at(file) or os.fstat(file.fileno()).st_mtime
+
+    def next_file(self, newest: Place | None) -> Place:
+        """A file that is not there yet."""
+        number = 1 if newest is None else int(_number(newest.path)) + 1
+        return Place(str(self.path / f"journal-{number:06}.jsonl.gz"), 0)
+
+    def append(self, place: Place, record: bytes) -> Place:
+        """Write a record at the end of a file; where it ends. What was written of one that does not
+        find room is taken back. OSError when it cannot be written."""
+        handle = os.open(place.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        try:
+            done = 0
+            try:
+                os.lseek(handle, place.end, os.SEEK_SET)
+                view = memoryview(record)
+                while done < len(view):
+                    count = os.write(handle, view[done:])
+                    if not count:
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                    done += count
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(handle, place.end)
+                raise
+        finally:
+            os.close(handle)
+        return Place(place.path, place.end + len(record))
+
+    def repaired(self, newest: Place) -> Place:
+        """The end of the newest file once what is left of a record that was cut off is taken
+        away."""
+        with open(newest.path, "rb") as file:
+            end = end_of_whole(file, newest.end)
+        if end < newest.end:
+            os.truncate(newest.path, end)
+        return Place(newest.path, end)
+
+    def forget_old(self, now: float) -> None:
+        """Delete files that are too old, and the oldest ones while all are too large; never the
+        newest."""
+        *others, newest = files_in(self.path)
+        known = [(each, each.stat()) for each in others]
+        room = self.keeping.size - newest.stat().st_size
+        for each, stat in reversed(known):
+            room -= stat.st_size
+            if room < 0 or now - stat.st_mtime > self.keeping.age:
+                with suppress(FileNotFoundError):
+                    each.unlink()
+
+
+def _number(path: str) -> str:
+    found = _NAME.fullmatch(os.path.basename(path))
+    return found[1] if found else "0"
+
+
+def _lock(handle: int) -> None:
+    """Wait until nobody else holds the directory; where the system has no such lock, go on: a
+    writer that finds that another one has written begins anew."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return
+    with suppress(OSError):
+        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,0 +1,114 @@
+"""Passes of a journal as people read them: a row for each, and one in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from hpc.autoscale.errors import counted
+from hpc.autoscale.journal.records import PassRecord
+
+COLUMNS = ("pass", "at", "nodes", "jobs", "waiting", "create", "join", "drain", "delete", "said")
+_SHOWN_AT_MOST = 5
+
+
+def moment(seconds: float) -> str:
+    """A time in UTC, by the second."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds:.0f}"
+
+
+def row(record: PassRecord) -> list[Any]:
+    """What there is to say of a pass on one line, by `COLUMNS`."""
+    return [
+        record.number,
+        moment(record.at),
+        len(record.nodes),
+        len(record.jobs),
+        len(record.did.get("unsatisfied") or ()),
+        _sum(record, "create", "start"),
+        len(record.names("joined")),
+        _sum(record, "drain"),
+        _sum(record, "delete"),
+        _said(record.did),
+    ]
+
+
+def _sum(record: PassRecord, *actions: str) -> int:
+    return sum(int(d.get("count", 1)) for d in record.decided if d.get("action") in actions)
+
+
+def _said(did: Mapping[str, Any]) -> str:
+    """What is wrong with a pass, in a few words."""
+    if did.get("ended_by"):
+        return "failed"
+    parts = [
+        counted(len(did[key]), noun)
+        for key, noun in (("errors", "error"), ("notes", "note"))
+        if did.get(key)
+    ]
+    return ", ".join(parts)
+
+
+def to_json(record: PassRecord) -> dict[str, Any]:
+    """All that is known of a pass, without what only a replay needs."""
+    found = asdict(record)
+    del found["doors"]
+    return found
+
+
+def in_words(record: PassRecord) -> list[str]:
+    """A pass, line by line."""
+    by = record.by
+    took = record.did.get("duration")
+    seconds = f", {took:.1f} s" if isinstance(took, int | float) else ""
+    said = [
+        f"pass {record.number} of {moment(record.at)}{seconds}",
+        f"by {by.get('program', 'unknown')}, driver {by.get('driver', 'unknown')},"
+        f" process {by.get('pid', 'unknown')} on {by.get('host', 'unknown')}",
+        f"read: {counted(len(record.nodes), 'node')}, {counted(len(record.jobs), 'job')},"
+        f" {counted(len(record.hosts), 'host')}",
+        "decided:" if record.decided else "decided: nothing",
+    ]
+    said += _some(_decision(each) for each in record.decided)
+    if record.did.get("ended_by"):
+        said.append(f"ended by: {record.did['ended_by']}")
+    waiting = record.did.get("unsatisfied") or ()
+    if waiting:
+        said.append("waiting:")
+        said += _some(
+            f"  job {w.get('job')} lacks {w.get('missing')} {w.get('unit')}:"
+            f" {w.get('reason') or 'no reason noted'}"
+            for w in waiting
+        )
+    for key in ("errors", "notes"):
+        if record.did.get(key):
+            said.append(f"{key}:")
+            said += _some(f"  {each}" for each in record.did[key])
+    refused = record.did.get("refused") or ()
+    if refused:
+        said.append("refused:")
+        said += _some(f"  {r['command']} {r['node']}: {r['code']}, {r['reason']}" for r in refused)
+    return said
+
+
+def _decision(decided: Mapping[str, Any]) -> str:
+    signs = {"create": "+", "start": "+", "delete": "-"}
+    action = str(decided.get("action"))
+    what = decided.get("node") or counted(int(decided.get("count", 1)), "node")
+    price = decided.get("price_per_hour")
+    cost = f", ${abs(price):.2f}/h" if price else ""
+    why = f" ({decided['reason']})" if decided.get("reason") else ""
+    return f"  {signs.get(action, '~')} {action} {what} of {decided.get('bucket')}{cost}{why}"
+
+
+def _some(lines: Iterable[str]) -> list[str]:
+    every = list(lines)
+    shown = every[:_SHOWN_AT_MOST]
+    if len(every) > len(shown):
+        shown.append(f"  … and {len(every) - len(shown)} more")
+    return shown

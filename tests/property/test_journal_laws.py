@@ -1,0 +1,65 @@
+"""Laws of the changes in a journal."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpc.autoscale.journal.changes import (
+    NO_ROWS,
+    Rows,
+    change,
+    changed,
+    distinct,
+    whole,
+)
+from hpc.autoscale.journal.changes import (
+    given as as_given,
+)
+
+KEYS = st.lists(st.sampled_from("abcdefgh"), max_size=12)
+LISTS = KEYS.flatmap(
+    lambda keys: st.lists(st.integers(0, 2), min_size=len(keys), max_size=len(keys)).map(
+        lambda values: Rows(distinct(keys), values)
+    )
+)
+
+
+def as_dict(rows):
+    """Rows by key, in order."""
+    return dict(zip(rows.keys, rows.values, strict=True))
+
+
+@given(st.lists(LISTS, min_size=1, max_size=5))
+def test_what_was_written_is_read(lists):
+    """Any list after any other, also in another order and with rows of one key, through JSON."""
+    before, found = NO_ROWS, {}
+    for number, rows in enumerate(lists):
+        what = whole(rows) if number == 0 else change(before, rows)
+        found = changed(found, json.loads(json.dumps(what)))
+        assert list(found.items()) == list(as_dict(rows).items())
+        before = rows
+
+
+@given(LISTS)
+def test_what_is_the_same_is_not_written(rows):
+    """Nothing is."""
+    assert change(rows, Rows(list(rows.keys), list(rows.values))) is None
+
+
+@given(LISTS, st.integers(0, 11))
+def test_a_changed_row_is_written_alone(rows, index):
+    """However many there are."""
+    if not rows.keys:
+        return
+    index %= len(rows.keys)
+    values = [*rows.values[:index], 9, *rows.values[index + 1 :]]
+    assert change(rows, Rows(rows.keys, values)) == {"set": [[rows.keys[index], 9]]}
+
+
+@given(KEYS)
+def test_keys_are_told_apart_and_known_again(keys):
+    """Whatever is there twice."""
+    own = distinct(keys)
+    assert len(set(own)) == len(keys)
+    assert [as_given(key) for key in own] == keys
