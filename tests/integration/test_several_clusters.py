@@ -328,7 +328,8 @@ def test_azscale_says_which_cluster_is_away(clusters, azscale):
     for verb in ("buckets", "connect"):
         assert "cluster west is set aside" in azscale(verb, code=1)
     refused = azscale("delete_nodes", "-N", "west/htc-1", "--force", code=1)
-    assert "ClusterAway" in refused
+    assert "nothing was done" in refused and "ClusterAway" in refused
+    assert "Drained" not in refused
 
 
 def test_azscale_checks_the_clusters(clusters, azscale):

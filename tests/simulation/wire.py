@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -38,6 +39,10 @@ ON_THE_WIRE = SPOILED | {
     "unavailable",
     "failed_after",
 }
+
+BEHIND_AT_MOST = 3600.0
+"""No reply is of a longer time ago, in seconds: for so long what creates have made is held against
+listings, and nobody could find out an older one."""
 
 Answer = tuple[int, Mapping[str, str], bytes]
 
@@ -91,7 +96,7 @@ class Wire(BaseAdapter):
         super().__init__()
         self._world = world
         self._step = step
-        self._last: dict[str, Answer] = {}
+        self._last: dict[str, tuple[float, Answer]] = {}
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -150,14 +155,14 @@ class Wire(BaseAdapter):
         if what == "sent_twice":
             self._call(request, kind)
             return self._call(request, kind)
-        before = self._last.get(kind)
+        at, before = self._last.get(kind, (-math.inf, None))
         answer = self._call(request, kind)
         if what == "lost_reply":
             raise requests.ConnectionError("Connection reset by peer (the reply was lost)")
         if what == "failed_after":
             return _refusal(500, 0)
         if what in ("old_reply", "behind"):
-            return before or answer
+            return before if before and self._world.now - at <= BEHIND_AT_MOST else answer
         return _spoiled(what, trouble.part, answer)
 
     def _late(self, request: requests.PreparedRequest, kind: str, seconds: float) -> Answer:
@@ -173,7 +178,7 @@ class Wire(BaseAdapter):
         answer = self._world.serve(
             str(request.method), str(request.url), request.headers, request.body
         )
-        self._last[kind] = answer
+        self._last[kind] = self._world.now, answer
         return answer
 
 

@@ -6,6 +6,7 @@ import fastjsonschema
 import pytest
 
 from hpc.autoscale.config import check_config, config_schema
+from hpc.autoscale.config.check import find_problems
 from hpc.autoscale.errors import ConfigurationException
 
 RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
@@ -146,6 +147,23 @@ def test_one_clear_line(config, expected):
     with pytest.raises(ConfigurationException) as e:
         check_config(config)
     assert str(e.value) == expected
+
+
+def test_what_is_wrong_is_not_missing_too():
+    """Each line is about something of its own, and nothing beside it is lost."""
+    resources = [
+        {"name": 5, "select": 5, "value": [1]},
+        {"name": 6},
+        RESOURCE | {"name": 7, "x": 1},
+    ]
+    assert [line.partition(",")[0] for line in find_problems({"default_resources": resources})] == [
+        "default_resources[0].select: expected a constraint as an object",
+        "default_resources[0].name: expected the name of the resource",
+        "default_resources[0].value: expected a text",
+        "default_resources[1]: expected the key 'select'",
+        "default_resources[2].name: expected the name of the resource",
+        "default_resources[2].x: unknown key",
+    ]
 
 
 def test_secrets_inside_of_what_was_found_are_not_shown():

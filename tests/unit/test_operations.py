@@ -407,10 +407,16 @@ def test_a_node_that_was_promised_and_not_listed_is_looked_for(tmp_path):
         new_node_manager(config)
 
 
-def test_after_the_boot_timeout_the_listing_counts(made):
-    """Nobody waits for ever for what a server has lost."""
-    _, config = made
-    clock.use_clock(clock.MockClock(clock.time() + 1801))
+@pytest.mark.parametrize(("forgets", "after"), [(True, 1801), (False, 3601)])
+def test_after_a_time_the_listing_counts(made, forgets, after):
+    """Nobody waits for ever for what a server has lost: for the boot timeout where it does not know
+    of the create, for an hour where it does."""
+    server, config = made
+    server.forgets = forgets
+    clock.use_clock(clock.MockClock(clock.time() + after - 2))
+    with pytest.raises(InconsistentStatus, match="lacks 3 nodes"):
+        new_node_manager(config)
+    clock.use_clock(clock.MockClock(clock.time() + 2))
     assert new_node_manager(config).get_nodes() == []
 
 

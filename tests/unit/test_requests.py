@@ -383,6 +383,19 @@ def test_a_file_of_a_version_before_is_read_and_brought_up(path, version):
     assert [each.called_off for each in RequestLog(path).removals] == [True]
 
 
+def test_nodes_that_go_are_missed_in_no_listing(path):
+    """Of those that a create promised and that were never listed, none goes."""
+    log = RequestLog(path)
+    log.note_made(requests.Made("a", "here", 4, frozenset({"1", "2", "3"}), clock.time()))
+    log.begin_removal("r", "delete_nodes", [("1", "htc-1"), ("2", "htc-2")])
+    log.settle_removal("r", unknown={"2"}, gone={"1"})
+    (made,) = log.made
+    assert (made.promised, made.node_ids) == (3, {"2", "3"})
+    log.settle_removal("r", gone={"2", "3"})
+    (made,) = log.made
+    assert (made.promised, made.node_ids) == (1, set())
+
+
 def test_what_was_made_long_ago_is_forgotten(path):
     """When something else is written down."""
     log = RequestLog(path)

@@ -184,6 +184,14 @@ def test_failed_allocation():
     assert AllocationResult("Failed", slots_allocated=5).total_slots == 5
 
 
+def test_a_failed_allocation_says_where():
+    """The cluster and the server are in its sentence and in its text."""
+    result = AllocationResult("NoCapacity", reasons=["one", "two"], where="cluster c at http://s")
+    assert result.message == "cluster c at http://s: one\ncluster c at http://s: two"
+    assert str(result).endswith("reason=['one', 'two'], where=cluster c at http://s)")
+    assert result.reasons == ["one", "two"]
+
+
 @pytest.mark.parametrize(
     "result, expected",
     [

@@ -18,6 +18,7 @@ from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.operations import where
 from hpc.autoscale.results import BootupResult
 
 
@@ -160,11 +161,12 @@ def _plan(
     buckets = [b for b in node_mgr.get_buckets() if all(c.satisfied_by_bucket(b) for c in asked)]
     # where nodes could be but for the limits, those say enough
     why = "; ".join(stopping_limits(buckets)) or why_failed(result)
+    place = where(node_mgr.cluster_bindings)
     if not result:
-        raise AutoscaleError(f"no nodes can be created: {why}")
+        raise AutoscaleError(f"{place}: no nodes can be created: {why}")
     what = "slots can be had" if slots else "nodes can be created"
     raise AutoscaleError(
-        f"only {result.total_slots} of {wanted} {what}, and none was created: {why}"
+        f"{place}: only {result.total_slots} of {wanted} {what}, and none was created: {why}"
     )
 
 

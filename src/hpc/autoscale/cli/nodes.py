@@ -164,7 +164,9 @@ class NodeCommands(CommandLine):
         _one_of(hostnames, node_names)
         driver, calculator, nodes = self._find_nodes(config, hostnames, node_names)
         self._ask("drain", nodes, calculator.node_mgr, force)
-        if not force:
+        if force:
+            _check_reachable("delete" if do_delete else "drain", nodes, calculator.node_mgr)
+        else:
             doing = "Delete" if do_delete else "Remove"
             _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
         read_before = Readings()
@@ -352,6 +354,14 @@ def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:
     if strangers:
         warn("CycleCloud has no node with the host name %s", ", ".join(strangers))
     return known
+
+
+def _check_reachable(command: Command, nodes: Sequence[Node], node_mgr: NodeManager) -> None:
+    """AutoscaleError when CycleCloud could not be told to do that with one of the nodes, whatever
+    runs there; nothing was drained then."""
+    refused = node_mgr.gate.ask(command, [node for node in nodes if node.managed]).refused
+    if refused:
+        raise AutoscaleError(f"nothing was done: {'; '.join(in_words(refused))}")
 
 
 def _confirm(

@@ -50,34 +50,49 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
     """A line about each thing that is wrong with a configuration, as in `check_config`.
 
     What is wrong is left out, and the rest looked at again; so an object that lacks a key has one
-    line, whatever else is wrong in it.
+    line, whatever else is wrong in it. Where that leaves out what has to be there, something right
+    takes its place.
     """
-    import fastjsonschema
-
-    validate = _validator(frozenset(config))
-    left, has_copy = dict(config), False
-    while True:
-        try:
-            validate(left)
-            break
-        except fastjsonschema.JsonSchemaValueException as e:
-            if not has_copy:
-                left, has_copy = _numbered(config), True
-            steps = _steps_to(str(e.name).removeprefix("data"), left)
-            yield _explain(_place(steps or (), left), e)
-            if not steps:
-                return
-            _leave_out(e, steps, left)
+    is_right = True
+    for problem in _find_violations(config):
+        is_right = False
+        yield problem
     for section in _SHARED_SECTIONS:
         yield from _find_typos(section, config)
     resources = config.get("default_resources")
     for i, resource in enumerate(resources if isinstance(resources, list | tuple) else ()):
         if isinstance(resource, Mapping):
             yield from _find_modifiers(f"default_resources[{i}]", resource)
-    if not has_copy:  # what is wrong by itself contradicts nothing
+    if is_right:  # what is wrong by itself contradicts nothing
         yield from _find_contradictions(config)
         yield from find_mistakes(config.get("on_premises") or ())
         yield from find_conflicts(config)
+
+
+def _find_violations(config: Mapping[str, Any]) -> Iterator[str]:
+    """A line about each violation of the schema."""
+    import fastjsonschema
+
+    validate = _validator(frozenset(config))
+    left, has_copy = dict(config), False
+    left_out: set[tuple[int, str]] = set()
+    while True:
+        try:
+            validate(left)
+            return
+        except fastjsonschema.JsonSchemaValueException as e:
+            if not has_copy:
+                left, has_copy = _numbered(config), True
+            steps = _steps_to(str(e.name).removeprefix("data"), left)
+            ours = _missing_key(e.definition, e.value) if e.rule == "required" else None
+            if steps and ours and (id(e.value), ours) in left_out:
+                if not _stand_in(validate, left, e.value, ours):
+                    _leave_out(e, steps, left)
+                continue
+            yield _explain(_place(steps or (), left), e)
+            if not steps:
+                return
+            left_out.add(_leave_out(e, steps, left))
 
 
 class _Numbered(list[Any]):
@@ -134,16 +149,34 @@ def _place(steps: Iterable[str | int], config: Any) -> str:
     return where
 
 
-def _leave_out(e: Any, steps: Sequence[str | int], config: Any) -> None:
-    """Take out of a configuration what a violation is about."""
+def _stand_in(
+    validate: Callable[[Mapping[str, Any]], Any], config: Any, where: dict[str, Any], key: str
+) -> bool:
+    """Give an object of the configuration something right for a key; whether anything is."""
+    import fastjsonschema
+
+    right: tuple[Any, ...] = ("x", 1, {}, [], True)
+    for value in right:
+        where[key] = value
+        try:
+            validate(config)
+        except fastjsonschema.JsonSchemaValueException as e:
+            if e.value is value:
+                continue
+        return True
+    return False
+
+
+def _leave_out(e: Any, steps: Sequence[str | int], config: Any) -> tuple[int, str]:
+    """Take out of a configuration what a violation is about; of what, by `id`, and which key."""
     *above, last = steps
     for step in above:
         config = config[step]
     unknown = _unknown_key(e.definition, e.value) if e.rule == "additionalProperties" else None
-    if unknown is None:
-        del config[last]
-    else:
-        del config[last][unknown]
+    if unknown is not None:
+        config, last = config[last], unknown
+    del config[last]
+    return id(config), str(last)
 
 
 def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list[str]:
@@ -203,8 +236,12 @@ def _explain_keys(where: str, schema: Mapping[str, Any], found: Mapping[str, Any
     if unknown is not None:
         expected = f"expected one of {', '.join(known)}{did_you_mean(unknown, known)}"
         return f"{_join(where, unknown)}: unknown key, {expected}"
-    missing = next(k for k in schema["required"] if k not in found)
+    missing = _missing_key(schema, found)
     return f"{where}: expected the key {missing!r}, found {', '.join(found) or 'no keys'}"
+
+
+def _missing_key(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    return str(next(key for key in schema["required"] if key not in found))
 
 
 def _unknown_key(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:

@@ -238,7 +238,10 @@ class Job:
         request = self._request(all_or_nothing or self.__colocated)
         if request.units <= 0:
             reasons = [f"job {self.name} has nothing left to place"]
-            nothing: AllocationResult[Node] = AllocationResult("NothingRequested", reasons=reasons)
+            where = node_mgr._placer.where
+            nothing: AllocationResult[Node] = AllocationResult(
+                "NothingRequested", reasons=reasons, where=where
+            )
             return Outcome(node_mgr, self, 0, nothing)
         compiled = self.__compiled if self.__parsed is None else self._compile()
         if not allow_existing:
@@ -387,7 +390,8 @@ class Outcome:
         if not self.units:
             scatters = self.job.packing_strategy == PackingStrategy.SCATTER
             status = _REFUSED_AS[scatters]
-            return AllocationResult(status, reasons=lambda: self.job._why_not(manager))
+            where = manager._placer.where
+            return AllocationResult(status, reasons=lambda: self.job._why_not(manager), where=where)
 
         def nodes() -> list[Node]:
             return [node for node in manager.get_nodes() if name in node.assignments]

@@ -42,7 +42,15 @@ from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.node.guards import Command, Gate, Refusal
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.requests import Made, Removal, RequestLog, RequestLogError, Sent, is_old
+from hpc.autoscale.node.requests import (
+    OLD_SECONDS,
+    Made,
+    Removal,
+    RequestLog,
+    RequestLogError,
+    Sent,
+    is_old,
+)
 from hpc.autoscale.sidebyside import side_by_side
 from hpc.autoscale.util import partition, random_uuid
 
@@ -248,8 +256,8 @@ def check_made(
     within: float,
 ) -> None:
     """Raise InconsistentStatus when a listing of all nodes lacks some that the server said it made
-    in the last seconds (`within`), unless it says now that they are gone. One of several clusters
-    is set aside for that.
+    in the last hour, unless it says now that they are gone. One of several clusters is set aside
+    for that.
 
     `made_before` is what `requests` had of that before the listing was asked for: other processes
     make nodes at any time.
@@ -257,14 +265,15 @@ def check_made(
     A status and a listing that are of the same moment before agree with each other, and whoever
     believes them makes those nodes once more. The server is asked only about creates of which nodes
     are missing: those that it does not list either are gone, or never came. Where it does not know
-    the create at all, it is as far behind as the listing.
+    the create at all, it is as far behind as the listing; that is believed for some seconds
+    (`within`) after the create.
     """
     ids = {str(record.get("NodeId")) for record in records}
     by_request = Counter(record.get("RequestId") for record in records)
     here, now = where(binding), clock.time()
     for made in made_before:
         is_all = made.node_ids <= ids and by_request[made.request_id] >= made.promised
-        if made.where != here or is_all or abs(now - made.begun) > within:
+        if made.where != here or is_all:
             continue
         try:
             found = _created_by(binding, made.request_id, made.request_id)
@@ -275,14 +284,15 @@ def check_made(
             for record in found or ()
             if record.get("TargetState") in (None, "Started")
         }
+        believed = OLD_SECONDS if found is not None else within
         missing = (made.node_ids if found is None else there) - ids
-        if missing:
+        if missing and abs(now - made.begun) <= believed:
             error = InconsistentStatus(
                 binding.cluster_name,
                 [
                     f"the nodes reply lacks {counted(len(missing), 'node')} of request id"
                     f" {made.request_id}, made {now - made.begun:.0f} seconds ago: it is older than"
-                    f" that, or they are gone, which is believed {within:.0f} seconds after"
+                    f" that, or they are gone, which is believed {believed:.0f} seconds after"
                 ],
             )
             cluster, _ = split_name(made.request_id)
@@ -454,23 +464,28 @@ def _remove(
     try:
         result = getattr(binding, verb)(nodes=list(nodes), request_id=request_id)
     except _REFUSALS:
-        _note_answer(requests, request_id, (), before)
+        _note_answer(requests, request_id, (), before, ())
         raise
     going = {said.id or said.name for said in result.nodes or () if said.status in (None, "OK")}
     others = {node_id for node_id, name in leaving if not going & {node_id, name}}
     if getattr(result, "is_worked_out", False):
-        _note_answer(requests, request_id, others, ())
+        unknown, refused = others, []
     else:
-        refused = [removal for removal in before if removal.node_id in others]
-        _note_answer(requests, request_id, (), refused)
+        unknown, refused = set(), [removal for removal in before if removal.node_id in others]
+    gone = {node_id for node_id, _ in leaving} - others
+    _note_answer(requests, request_id, unknown, refused, gone)
     return result
 
 
 def _note_answer(
-    requests: RequestLog, request_id: str, unknown: Collection[str], before: Sequence[Removal]
+    requests: RequestLog,
+    request_id: str,
+    unknown: Collection[str],
+    before: Sequence[Removal],
+    gone: Collection[str],
 ) -> None:
     try:
-        requests.settle_removal(request_id, unknown, before)
+        requests.settle_removal(request_id, unknown, before, gone)
     except RequestLogError as e:
         # the answer counts; the next pass finds the nodes gone, or allowed to go
         logging.warning("%s", e)

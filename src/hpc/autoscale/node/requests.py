@@ -368,11 +368,18 @@ class RequestLog:
         request_id: str,
         unknown: Collection[str] = (),
         before: Iterable[Removal] = (),
+        gone: Collection[str] = (),
     ) -> None:
         """Note that the server has answered the removal with this id, for all of its nodes but
         those of which it is `unknown`. `before`: removals of its nodes that were in doubt before it
-        was sent, and that its answer says nothing of."""
+        was sent, and that its answer says nothing of. `gone`: its nodes that go, which no listing
+        has to have any more."""
+        made = [each for each in self.made if not each.node_ids.isdisjoint(gone)] if gone else []
         with self._file.writing() as db:
+            for each in made:
+                left = each.node_ids.difference(gone)
+                promised = max(len(left), each.promised - len(each.node_ids) + len(left))
+                _write_made(db, each._replace(promised=promised, node_ids=left))
             query = "SELECT node_id FROM removals WHERE request_id = ?"
             ids = [row[0] for row in db.execute(query, (request_id,))]
             settled = [(each, request_id) for each in ids if each not in unknown]

@@ -22,7 +22,8 @@ class AllocationResult(Result, Generic[N]):
     """Came of asking for nodes or slots.
 
     `nodes` are those that the slots were put on. `total_slots` is the number of slots, -1 when
-    unknown; a failure may carry a number too. InvalidResultError (an AssertionError) for a success
+    unknown; a failure may carry a number too. `where` names the cluster and the server that were
+    asked, and is in the text of a failure. InvalidResultError (an AssertionError) for a success
     without nodes or without slots; nodes that are made later are not looked at.
     """
 
@@ -32,8 +33,10 @@ class AllocationResult(Result, Generic[N]):
         nodes: Later[N] = None,
         slots_allocated: int | None = None,
         reasons: Later[str] = None,
+        where: str = "",
     ) -> None:
         Result.__init__(self, status, reasons)
+        self.where = where
         if status == "success":
             if not nodes:
                 raise InvalidResultError(
@@ -61,13 +64,14 @@ class AllocationResult(Result, Generic[N]):
         """`Allocated N slots on nodes=…`, or the reasons, one a line."""
         if self:
             return f"Allocated {self.total_slots} slots on nodes={[str(n) for n in self.nodes]}"
-        return "\n".join(self.reasons)
+        return "\n".join(f"{self.where}: {r}" if self.where else r for r in self.reasons)
 
     def __str__(self) -> str:
         if self:
             names = [str(n) for n in self.nodes]
             return f"AllocationResult(status={self.status}, num_nodes={len(names)}, nodes={names})"
-        return f"AllocationResult(status={self.status}, reason={self.reasons})"
+        where = f", where={self.where}" if self.where else ""
+        return f"AllocationResult(status={self.status}, reason={self.reasons}{where})"
 
 
 class MatchResult(Result, Generic[N]):

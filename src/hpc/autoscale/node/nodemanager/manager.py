@@ -89,6 +89,7 @@ class NodeManager:
         self._inventory = Inventory()
         self._placer = Placer(self._inventory, existing_first, policy)
         self._provisioner = Provisioner(cluster_bindings, self._inventory)
+        self._placer.where = operations.where(cluster_bindings)
         self._inventory.add(node_buckets)
 
     @property
@@ -241,9 +242,8 @@ class NodeManager:
             parsed = [*get_constraints([{"node.exists": False}]), *parsed]
         units = slot_count if slot_count and slot_count > 0 else node_count
         if not units or units < 0:
-            return AllocationResult(
-                "NothingRequested", reasons=["Either node_count or slot_count must be above 0"]
-            )
+            reasons = ["Either node_count or slot_count must be above 0"]
+            return AllocationResult("NothingRequested", reasons=reasons, where=self._placer.where)
         per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
         request = Request(units, per_node, all_or_nothing)
         compiled = compile_constraints(parsed)

@@ -67,9 +67,8 @@ class NothingFound:
     def results(self) -> Sequence[Result]:
         """The results of one of the demands; that of the demand itself, the last, belongs to it
         alone."""
-        whole = AllocationResult(
-            "Failed", slots_allocated=self._request.units, reasons=lambda: [*self._reasons]
-        )
+        units, reasons = self._request.units, lambda: [*self._reasons]
+        whole = AllocationResult("Failed", None, units, reasons, self._placer.where)
         return [*self._shared, whole]
 
 
