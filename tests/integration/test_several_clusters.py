@@ -4,6 +4,7 @@ the same names, NodeIds and host names, and what becomes of the others when one 
 import json
 import sqlite3
 import sys
+import threading
 from collections import Counter
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from builders.several_clusters import SIZE, several_clusters
 from builders.waiting_queue import WaitingQueue
 from hpc.autoscale import cli
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
@@ -341,3 +343,48 @@ def test_azscale_checks_the_clusters(clusters, azscale):
     assert password not in azscale("config")
     clusters.entries["west"].update(clusters.entries["east"], name="west")
     assert "expected different clusters, found c twice" in azscale("config", "--check", code=1)
+
+
+def test_one_cluster_under_two_addresses_is_set_aside_once_its_nodes_tell(clusters):
+    """Its nodes are there once, and nobody doubts whose they are."""
+    clusters.run(2)
+    url = str(clusters.entries["east"]["url"])
+    again = {
+        **clusters.entries["east"],
+        "name": "again",
+        "url": url.replace("127.0.0.1", "localhost"),
+    }
+    assert again["url"] != url
+    clusters.entries["again"] = again
+    summary = clusters.run(3)
+    (error,) = map(str, summary.errors)
+    assert "cluster again is set aside in this pass" in error
+    assert "expected another cluster than east, found the same one under another address" in error
+    assert len(summary.created) == 1 and not any(
+        name.startswith("again/") for name in summary.created
+    )
+    assert sum(clusters.counts().values()) == 3
+    clusters.after(300)
+    assert len(shrunk(clusters)) == 3 and not sum(clusters.counts().values())
+
+
+def test_what_is_in_doubt_in_all_clusters_is_asked_about_side_by_side(clusters, monkeypatch):
+    """A pass takes as long as the slowest, also after replies were lost everywhere."""
+    for server in clusters.servers.values():
+        server.faults.add("lost_reply", endpoint="create_nodes")
+        server.faults.add("status", endpoint="get_nodes", status=500, calls=[2])
+    assert clusters.run(20).errors
+    assert clusters.counts() == {"east": 3, "west": 4, "north": 13}
+    for server in clusters.servers.values():
+        server.faults.clear()
+    all_of_them, asked, read = threading.Barrier(3), [], Session.read
+
+    def read_together(self, path, query=None, attempts=None):
+        if (query or {}).get("request_id"):
+            asked.append(path)
+            all_of_them.wait(30)
+        return read(self, path, query, attempts)
+
+    monkeypatch.setattr(Session, "read", read_together)
+    summary = clusters.run(20)
+    assert (summary.errors, summary.created, len(asked)) == ((), (), 3)

@@ -40,8 +40,13 @@ class Look(NamedTuple):
 
 class _LastSeenFile(SqliteFile):
     NAME = "what clusters had"
-    VERSION = 1
-    TABLES = ("CREATE TABLE looks (cluster TEXT PRIMARY KEY, place TEXT, look TEXT)",)
+    VERSION = 2
+    TABLES = (
+        "CREATE TABLE looks (cluster TEXT PRIMARY KEY, place TEXT, look TEXT)",
+        # what became of nodes since the look
+        "CREATE TABLE later (cluster TEXT, node TEXT, record TEXT, PRIMARY KEY (cluster, node))",
+    )
+    UPGRADES = {1: TABLES[1:]}
     ERROR = LastSeenError
     REMEDY = "delete it; then a cluster that does not answer is not known until it does"
 
@@ -64,17 +69,35 @@ class LastSeen:
         self._known[cluster] = look
         if self._file is None or self._read_only:
             return
-        records = [{key: r[key] for key in _KEPT if r.get(key) is not None} for r in look.records]
+        records = [_kept(record) for record in look.records]
         try:
             # configurations of nodearrays have passwords, and others may read the file
             status = redact(_without_nodes(look.status))
             text = json.dumps({"status": status, "nodes": records})
             known = "SELECT 1 FROM looks WHERE cluster = ? AND place = ? AND look = ?"
-            if not self._file.rows(known, (cluster, place, text)):
+            later = "SELECT 1 FROM later WHERE cluster = ?"
+            is_known = self._file.rows(known, (cluster, place, text))
+            if not is_known or self._file.rows(later, (cluster,), since=2):
                 with self._file.writing() as db:
                     db.execute("REPLACE INTO looks VALUES (?, ?, ?)", (cluster, place, text))
+                    db.execute("DELETE FROM later WHERE cluster = ?", (cluster,))
         except (LastSeenError, TypeError, ValueError) as error:
             logging.warning("cluster %s: what it has is not remembered: %s", cluster, error)
+
+    def note(self, cluster: str, place: str, records: Sequence[Record]) -> None:
+        """Remember what became of some nodes since the last look at a cluster, beside that."""
+        last = self.of(cluster, place)
+        if last is None or not records:
+            return
+        self._known[cluster] = last._replace(records=_with(last.records, records))
+        if self._file is None or self._read_only:
+            return
+        try:
+            rows = [(cluster, str(r.get("NodeId")), json.dumps(_kept(r))) for r in records]
+            with self._file.writing() as db:
+                db.executemany("REPLACE INTO later VALUES (?, ?, ?)", rows)
+        except (LastSeenError, TypeError, ValueError) as error:
+            logging.warning("cluster %s: what was made is not remembered: %s", cluster, error)
 
     def of(self, cluster: str, place: str) -> Look | None:
         """What a cluster had when it last answered; None where nobody knows."""
@@ -95,10 +118,25 @@ class LastSeen:
             saved = json.loads(rows[0][0])
             status = ClusterStatus.from_dict(saved["status"])
             status.validate()
-            return Look(status, [dict(record) for record in saved["nodes"]])
+            query = "SELECT record FROM later WHERE cluster = ? ORDER BY rowid"
+            later = [
+                dict(json.loads(row[0])) for row in self._file.rows(query, (cluster,), since=2)
+            ]
+            return Look(status, _with([dict(record) for record in saved["nodes"]], later))
         except (AutoscaleError, TypeError, ValueError, KeyError, RecursionError) as error:
             logging.warning("cluster %s: what it had is not known: %s", cluster, error)
             return None
+
+
+def _kept(record: Record) -> dict[str, Any]:
+    return {key: record[key] for key in _KEPT if record.get(key) is not None}
+
+
+def _with(records: Sequence[Record], newer: Sequence[Record]) -> list[Record]:
+    """Records of nodes with newer ones in their places, and of further nodes."""
+    known = {record.get("NodeId"): record for record in records}
+    known.update((record.get("NodeId"), record) for record in newer)
+    return list(known.values())
 
 
 def _without_nodes(status: ClusterStatus) -> dict[str, Any]:

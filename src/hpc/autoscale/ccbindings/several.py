@@ -89,6 +89,8 @@ class SeveralClusters(SelectingBinding):
         self._seen = seen or LastSeen()
         self._answers: dict[str, Look] = {}
         self._listing_is_new = False
+        # clusters that are another one of them, under another address
+        self._doubles: set[str] = set()
         self.away: dict[str, str] = {}
         self.never_read: tuple[str, ...] = ()
         for member in self._members.values():
@@ -169,7 +171,8 @@ class SeveralClusters(SelectingBinding):
             self._listing_is_new = False
             return NodeList(nodes=self._records())
         if operation_id is not None and "," in operation_id:
-            lists = [self.get_nodes(operation_id=each) for each in operation_id.split(",")]
+            ids = operation_id.split(",")
+            lists = _all_of(side_by_side({i: partial(self.get_nodes, i) for i in ids}))
             return NodeList(nodes=[r for each in lists for r in each.nodes or []])
         cluster, own = split_name(operation_id or request_id or "")
         if cluster in self._members:
@@ -189,12 +192,31 @@ class SeveralClusters(SelectingBinding):
                 self.set_aside(name, found)
             else:
                 self._answers[name] = found
+        self._set_doubles_aside()
         for name in self._members:
             # a status lists the nodes in use only
             if name not in self.away and not nodes:
                 self._seen.keep(name, self._members[name].place, self._answers[name])
-        self.never_read = tuple(name for name in self.away if self._last(name) is None)
+        unread = (name for name in self.away if self._last(name) is None)
+        self.never_read = tuple(name for name in unread if name not in self._doubles)
         self._listing_is_new = not nodes
+
+    def _set_doubles_aside(self) -> None:
+        """Go on without clusters that are others under another address: both list a node of one id
+        that was made by one request.
+
+        Ids of nodes alone do not tell: nobody promises that they are unique. What such a cluster
+        has is shown once, as the other's.
+        """
+        known: dict[tuple[Any, Any], str] = {}
+        for name in self._members:
+            for record in () if name in self.away else self._answers[name].records:
+                made = record.get("NodeId"), record.get("RequestId")
+                other = known.setdefault(made, name) if all(made) else name
+                if other != name:
+                    self._doubles.add(name)
+                    self.set_aside(name, _same_cluster(other, record))
+                    break
 
     def _ask(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, T | Exception]:
         known = {name: self._members[name].patience for name in calls}
@@ -210,7 +232,9 @@ class SeveralClusters(SelectingBinding):
         logging.debug("%s", self.away[name])  # whoever reads the cluster tells people
 
     def _last(self, name: str) -> Look | None:
-        """What a cluster had when it last answered."""
+        """What a cluster had when it last answered; None for one that is another one."""
+        if name in self._doubles:
+            return None
         return self._seen.of(name, self._members[name].place)
 
     def _part(self, name: str) -> ClusterStatus:
@@ -259,19 +283,10 @@ class SeveralClusters(SelectingBinding):
             self.set_aside(name, found)
             raise ClusterAway(name, one_line(found))
         listing = NodeList.adopt(found)
-        self._note(name, listing.nodes or ())
+        # those that were made since the listing are there, too
+        self._seen.note(name, self._members[name].place, listing.nodes or ())
         records = [_named(name, record) for record in listing.nodes or ()]
         return NodeList(nodes=records, operation=listing.operation)
-
-    def _note(self, name: str, records: Sequence[Record]) -> None:
-        """Remember what became of nodes since the listing: those that were made are there, too."""
-        last = self._last(name)
-        if last is None or not records:
-            return
-        known = {record.get("NodeId"): record for record in last.records}
-        known.update((record.get("NodeId"), record) for record in records)
-        look = last._replace(records=list(known.values()))
-        self._seen.keep(name, self._members[name].place, look)
 
     def _anywhere(self, operation_id: str | None, request_id: str | None) -> NodeList:
         """The nodes of an operation or a request, in whichever clusters know it.
@@ -279,15 +294,16 @@ class SeveralClusters(SelectingBinding):
         OperationNotFound when none does; ClusterAway when one that may cannot be asked.
         """
         own = operation_id or request_id or ""
-        found: list[NodeList] = []
-        unknown: OperationNotFound | None = None
-        for name in self._members:
-            try:
-                found.append(self._operation(name, own, request_id is not None))
-            except OperationNotFound as error:
-                unknown = error
-            except ClusterAway:
-                continue
+        asked = {n: partial(self._operation, n, own, request_id is not None) for n in self._members}
+        answers = side_by_side(asked)
+        unknown = next((e for e in answers.values() if isinstance(e, OperationNotFound)), None)
+        found = _all_of(
+            {
+                name: answer
+                for name, answer in answers.items()
+                if not isinstance(answer, OperationNotFound | ClusterAway)
+            }
+        )
         if not found:
             if self.away or unknown is None:
                 name = next(iter(self.away))
@@ -428,6 +444,24 @@ class SeveralClusters(SelectingBinding):
 
 
 _LOOKED_UP = {"node_ids": "NodeId", "hostnames": "Hostname", "ip_addresses": "PrivateIp"}
+
+
+def _same_cluster(other: str, record: Record) -> CycleCloudError:
+    return CycleCloudError(
+        f"expected another cluster than {other}, found the same one under another address: both"
+        f" list node {record.get('Name')} ({record.get('NodeId')}), made by request"
+        f" {record.get('RequestId')}; take one of them out of clusters"
+    )
+
+
+def _all_of(answers: Mapping[str, T | Exception]) -> list[T]:
+    """All answers; the first error among them is raised."""
+    found: list[T] = []
+    for answer in answers.values():
+        if isinstance(answer, Exception):
+            raise answer
+        found.append(answer)
+    return found
 
 
 def _same(field: str, found: object, wanted: str) -> bool:

@@ -119,11 +119,12 @@ def settle_lost_creates(binding: ClusterBindingInterface, requests: RequestLog) 
     """
     happened = []
     unknown_for_long: list[Sent] = []
-    for sent in requests.in_doubt:
-        try:
-            records = _created_by(binding, sent.request_id, sent.request_id)
-        except ClusterAway:
+    in_doubt = requests.in_doubt
+    answered = _created_by_each(binding, [sent.request_id for sent in in_doubt])
+    for sent in in_doubt:
+        if sent.request_id not in answered:
             continue  # nothing is created there in this pass
+        records = answered[sent.request_id]
         if records is not None:
             requests.settle(sent.request_id, _made(binding, sent.request_id, records))
             happened.append(sent.request_id)
@@ -271,14 +272,16 @@ def check_made(
     ids = {str(record.get("NodeId")) for record in records}
     by_request = Counter(record.get("RequestId") for record in records)
     here, now = where(binding), clock.time()
+    lacking: list[Made] = []
     for made in made_before:
         is_all = made.node_ids <= ids and by_request[made.request_id] >= made.promised
-        if made.where != here or is_all:
+        if made.where == here and not is_all:
+            lacking.append(made)
+    answered = _created_by_each(binding, [made.request_id for made in lacking])
+    for made in lacking:
+        if made.request_id not in answered:
             continue
-        try:
-            found = _created_by(binding, made.request_id, made.request_id)
-        except ClusterAway:
-            continue
+        found = answered[made.request_id]
         there = {
             str(record.get("NodeId"))
             for record in found or ()
@@ -334,6 +337,34 @@ def _created_by(
         return None
     check_answers(binding.cluster_name, listing, request_id)
     return listing.nodes or []
+
+
+def _created_by_each(
+    binding: ClusterBindingInterface, request_ids: Sequence[str]
+) -> dict[str, Sequence[Record] | None]:
+    """`_created_by` for each of these ids, but for those of clusters that do not answer.
+
+    Clusters are asked side by side, each of them for one id after another. CycleCloudError where
+    the only cluster cannot be asked.
+    """
+
+    def ask(some: Sequence[str]) -> dict[str, Sequence[Record] | None]:
+        found = {}
+        for request_id in some:
+            try:
+                found[request_id] = _created_by(binding, request_id, request_id)
+            except ClusterAway:
+                break
+        return found
+
+    groups = partition(request_ids, lambda request_id: split_name(request_id)[0])
+    calls = {cluster: functools.partial(ask, some) for cluster, some in groups.items()}
+    found: dict[str, Sequence[Record] | None] = {}
+    for answers_of_one in side_by_side(calls).values():
+        if isinstance(answers_of_one, Exception):
+            raise answers_of_one
+        found.update(answers_of_one)
+    return found
 
 
 def start(
