@@ -25,7 +25,7 @@ from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.regions import configured_weights
-from hpc.autoscale.workers import MeanRunTime, WorkerDemand
+from hpc.autoscale.workers import MeanRunTime, WorkerDemand, in_nodearrays
 from hpc_queue.attendant import Silence, give_up
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
@@ -181,6 +181,7 @@ class QueueDriver(SchedulerDriver):
                 maximum=definition.maximum,
                 name=name,
                 nodearrays=definition.nodearrays,
+                prefers_first=not self._weights,
                 constraints=_needs(definition),
                 run_time=mean.mean if mean else None,
                 finish_within=definition.finish_within,
@@ -221,7 +222,7 @@ class QueueDriver(SchedulerDriver):
             return None
         places: list[Any] = []
         if definition.nodearrays:
-            places = [{"node.nodearray": list(definition.nodearrays)}]
+            places = [in_nodearrays(definition.nodearrays, not self._weights)]
         constraints = [backlog.takes, *_needs(definition), *places]
         return Job(backlog.kind, constraints, iterations=wanted)
 

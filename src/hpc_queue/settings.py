@@ -28,7 +28,8 @@ class Definition:
     """How jobs of one kind run. Times are seconds.
 
     - `resources`: what a job takes, as a constraint or a list of them
-    - `nodearrays`: whose nodes run its workers; empty for any
+    - `nodearrays`: whose nodes run its workers, in order of preference unless regions have
+      weights; empty for any
     - `jobs_per_worker`: how many jobs there are for each worker
     - `slots_per_node`: how many workers a node runs, whatever its size: then workers are wanted by
       number. Without it a node runs as many jobs as it has vCPUs, and jobs may say what they take

@@ -1,6 +1,8 @@
 """What the queue's driver makes of a backlog: how many nodes, of which kind, and which of them go
 again."""
 
+from collections import Counter
+
 import pytest
 
 pytest.importorskip("celery")
@@ -78,11 +80,34 @@ def test_metrics_say_what_the_last_pass_has_seen(site):
 def test_metrics_say_what_weight_each_region_has(site):
     queue, cluster, loop = site()
     assert "hpcq_region_weight{" not in metrics(queue.store)
-    (region,) = {str(node.location) for node in a_manager(cluster).get_buckets()}
+    (region,) = _regions(cluster)
     loop.config["packing"] = {"policy": {"regions": "auto"}}
     loop.config["weights"] = {"provider": "static", "static": {region: 2}}
     assert loop.run_once().errors == ()
     assert f'hpcq_region_weight{{region="{region}"}} 2\n' in metrics(queue.store)
+
+
+@pytest.mark.parametrize("by_number", [{}, {"slots_per_node": 4}])
+def test_nodearrays_are_in_order_of_preference_unless_regions_have_weights(site, by_number):
+    """Who gives weights wants them to count."""
+    queue, cluster, loop = site(nodearrays=["second", "third", "htc"], **by_number)
+    for name, region in (("second", "westus2"), ("third", "northeurope")):
+        cluster.add_nodearray(name, {}, location=region)
+        cluster.add_bucket(name, "Standard_F4s_v2", max_count=50, available_count=50)
+    queue.submit(an_array(32))
+
+    def split():
+        loop.run_once()
+        return Counter(node.nodearray for node in cluster.nodes.values())
+
+    assert split() == {"second": 8}
+    loop.config["packing"] = {"policy": {"regions": dict.fromkeys(_regions(cluster), 1)}}
+    queue.submit(an_array(16))
+    assert split() == {"second": 8, "third": 4}
+
+
+def _regions(cluster):
+    return {str(bucket.location) for bucket in a_manager(cluster).get_buckets()}
 
 
 def test_jobs_that_wait_for_others_are_no_demand(site):

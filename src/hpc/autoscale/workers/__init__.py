@@ -11,6 +11,7 @@ from hpc.autoscale.workers.demand import (
     WorkerDemand,
     WorkerDemandError,
     WorkerJob,
+    in_nodearrays,
 )
 from hpc.autoscale.workers.keeping import prepare
 
@@ -20,5 +21,6 @@ __all__ = [
     "WorkerDemand",
     "WorkerDemandError",
     "WorkerJob",
+    "in_nodearrays",
     "prepare",
 ]

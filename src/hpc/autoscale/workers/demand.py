@@ -65,7 +65,8 @@ class WorkerDemand:
       nothing to say 0 for: let the driver raise, and the pass changes nothing
     - `slots_per_node`: how many workers a node runs
     - `name`: of the definition that the jobs are of. Each has workers, and nodes, of its own
-    - `nodearrays`: where its nodes may be, in order of preference; empty for anywhere
+    - `nodearrays`: where its nodes may be, in order of preference; empty for anywhere.
+      `prefers_first` False: in any of them alike, so that weights of regions decide
     - `constraints`: what else its nodes must be like, as for `Job`
     - `attributes`: merged onto the definition of each node that is started for it
     - `run_time`, `finish_within`: seconds that a job takes, as `MeanRunTime` says, and in which the
@@ -88,6 +89,7 @@ class WorkerDemand:
     _: KW_ONLY
     name: str = "default"
     nodearrays: Sequence[str] = ()
+    prefers_first: bool = True
     constraints: Sequence[Any] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
     run_time: float | None = None
@@ -173,6 +175,15 @@ def _error(demand: WorkerDemand, key: str, expected: str) -> WorkerDemandError:
     return WorkerDemandError(f"workers {demand.name}: {key}: expected {expected}, found {found!r}")
 
 
+def in_nodearrays(nodearrays: Sequence[str], prefers_first: bool = True) -> dict[str, Any]:
+    """A constraint for nodes of some nodearrays: the first of them preferred, which goes before
+    weights of regions, or any of them alike."""
+    if prefers_first:
+        return {"node.nodearray": list(nodearrays)}
+    # a node is in one nodearray, and `xor` prefers none of its members
+    return {"xor": [{"node.nodearray": each} for each in dict.fromkeys(nodearrays)]}
+
+
 class WorkerJob(WantedNodes):
     """The nodes that a demand for workers wants: one unit is a node, all of its workers.
 
@@ -182,11 +193,11 @@ class WorkerJob(WantedNodes):
     """
 
     def __init__(self, demand: WorkerDemand) -> None:
-        # `xor` prefers none of them: what prefers buckets goes before weights of regions
+        # `xor` prefers none of them
         its = {"xor": [{DEFINITION: ""}, {DEFINITION: demand.name}]}
         constraints: list[Any] = [{NODES: 1}, its]
         if demand.nodearrays:
-            constraints.append({"node.nodearray": list(demand.nodearrays)})
+            constraints.append(in_nodearrays(demand.nodearrays, demand.prefers_first))
         super().__init__(
             f"{_JOB_PREFIX}{demand.name}",
             [*constraints, *demand.constraints],
