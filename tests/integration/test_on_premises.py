@@ -9,6 +9,7 @@ import pytest
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.onpremises.workers import HostState, HostStates, HostStatesError
@@ -242,6 +243,39 @@ def test_a_host_without_commands_is_always_there(site):
     site.config["on_premises"] = [{"name": "rack-1", "resources": {"ncpus": 8}}]
     assert len(site.run(3).created) == 1
     assert site.run(0, after=IDLE).hosts_stopped == ()
+
+
+def test_hosts_are_served_while_cyclecloud_cannot_be_read(site):
+    """They are started for work, and nothing is stopped, deleted or forgotten."""
+    site.run(3)
+    assert site.ran == {"start rack-1": 1, "start rack-2": 1} and site.nodes == 1
+    site.run(0, after=IDLE)
+    site.run(0, after=IDLE)
+    assert site.ran["stop rack-1"] == site.ran["stop rack-2"] == 1
+    site.simulator.faults.add("status", status=500)
+    site.queue.wanted = 1
+    with pytest.raises(CycleCloudError, match="500"):
+        Autoscaler(site.config, site.queue).run_once()
+    assert site.ran["start rack-1"] + site.ran["start rack-2"] == 3
+    site.queue.wanted = 0
+    clock.sleep(2 * IDLE)
+    with pytest.raises(CycleCloudError):
+        Autoscaler(site.config, site.queue).run_once()
+    assert site.ran["stop rack-1"] == site.ran["stop rack-2"] == 1
+    with pytest.raises(CycleCloudError):
+        Autoscaler(site.config, site.queue, dry_run=True).run_once()
+    assert sum(site.ran.values()) == 5
+
+
+def test_hosts_are_served_while_none_of_several_clusters_answers(site):
+    site.config["clusters"] = [{"name": "a", **site.simulator.connection("c")}]
+    for key in ("cluster_name", "url", "username", "password"):
+        site.config.pop(key, None)
+    site.simulator.faults.add("status", status=500)
+    site.queue.wanted = 9
+    with pytest.raises(CycleCloudError):
+        Autoscaler(site.config, site.queue).run_once()
+    assert site.ran == {"start rack-1": 1, "start rack-2": 1}
 
 
 def test_a_systemd_unit(site, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from hpc.autoscale import commands
 from hpc.autoscale.commands import Ran, run, run_each
 
 
@@ -60,3 +61,12 @@ def test_each_by_its_name():
     done = run_each({"a": ["true"], "b": ["false"]}, {"a": 20, "b": 20})
     assert {name: ran.code for name, ran in done.items()} == {"a": 0, "b": 1}
     assert run_each({}, {}) == {}
+
+
+def test_commands_that_do_not_begin_in_time_are_not_run(monkeypatch, tmp_path):
+    """So that very many that hang are waited for a bounded time."""
+    monkeypatch.setattr(commands, "MOST_AT_ONCE", 2)
+    hanging = {str(number): ["sleep", "60"] for number in range(200)}
+    done = run_each(hanging, dict.fromkeys(hanging, 0.3), begin_within=0.1)
+    assert set(done) == {"0", "1"}
+    assert all(ran.code is None and "timed out" in ran.text for ran in done.values())

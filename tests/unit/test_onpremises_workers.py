@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from hpc.autoscale.commands import Ran
 from hpc.autoscale.onpremises import OnPremisesHost
 from hpc.autoscale.onpremises.workers import HostStates, HostStatesError, Workers
 
@@ -20,6 +21,24 @@ def test_hosts_of_different_patience_are_not_kept_waiting_for_each_other(tmp_pat
     workers = Workers(str(tmp_path / "hosts.db"))
     assert {name: ran.code for name, ran in workers.start(hosts).items()} == {"a": 0, "b": 0}
     assert workers.to_start(hosts, lambda host, state: False) == []
+
+
+def test_hosts_whose_commands_have_not_begun_stay_as_they_were(tmp_path):
+    """They are due in the next pass, and those that failed rest."""
+    hosts = [OnPremisesHost(name, name, start=("true",), stop=("true",)) for name in "abc"]
+    path = str(tmp_path / "hosts.db")
+    Workers(path).start(hosts[2:])
+    known = HostStates(path).read()["c"]
+
+    def only_one(doing, commands, timeouts):
+        return {"a": Ran(None, "timed out")}
+
+    workers = Workers(path, run=only_one)
+    assert list(workers.start(hosts)) == ["a"]
+    found = HostStates(path).read()
+    assert (found["a"].state, found["b"].state, found["c"]) == ("starting", "down", known)
+    due = workers.to_start(hosts, lambda host, state: False)
+    assert [host.name for host in due] == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ caller's business.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -80,14 +81,22 @@ def run(
 
 
 def run_each(
-    commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
+    commands: Mapping[str, Sequence[str]],
+    timeouts: Mapping[str, float],
+    begin_within: float = math.inf,
 ) -> dict[str, Ran]:
-    """Run commands side by side, each for its own seconds at most; what came of each."""
+    """Run commands side by side, each for its own seconds at most; what came of each that has begun
+    within `begin_within` seconds. The others are not run."""
     if not commands:
         return {}
+    until = time.monotonic() + begin_within
+
+    def run_in_time(name: str) -> Ran | None:
+        return run(commands[name], timeouts[name]) if time.monotonic() < until else None
+
     with ThreadPoolExecutor(min(MOST_AT_ONCE, len(commands))) as pool:
-        done = pool.map(lambda name: run(commands[name], timeouts[name]), commands)
-        return dict(zip(commands, done, strict=True))
+        done = zip(commands, pool.map(run_in_time, commands), strict=True)
+        return {name: ran for name, ran in done if ran is not None}
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float, errors: IO[bytes]) -> int | None:

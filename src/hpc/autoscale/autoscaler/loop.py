@@ -95,7 +95,8 @@ class Autoscaler:
 
         Raises MultipleInstancesError when another process holds the lock, and whatever the driver
         or CycleCloud raised when jobs, nodes or limits could not be read; nothing has been changed
-        then. Errors after that are in the summary.
+        then, but for workers of hosts on premises that were started. Errors after that are in the
+        summary.
         """
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)

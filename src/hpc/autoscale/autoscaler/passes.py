@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler import commanding, learning, witness
+from hpc.autoscale.autoscaler import commanding, hosts_alone, learning, witness
 from hpc.autoscale.autoscaler.faults import Faults, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
@@ -24,7 +24,7 @@ from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.surplus import surplus_of
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, CycleCloudError
 from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -115,7 +115,11 @@ class Pass:
     def run(self) -> None:
         """Look, then change. Raises whatever keeps it from looking."""
         marked = self._read()
-        calculator, demand = self._calculate(marked)
+        try:
+            calculator, demand = self._calculate(marked)
+        except CycleCloudError as error:
+            self.faults.guard("serving hosts on premises alone", self._serve_hosts_alone, error)
+            raise
         self._demand_known(demand)
         if self.dry_run:
             self.outcome["requested"] = node_names(demand.new_nodes)
@@ -338,16 +342,25 @@ class Pass:
         booted, shortage = commanding.boot(calculator, planned, self.faults)
         self.outcome.update(booted)
         self.notes += shortage
-        self.outcome["hosts_started"] = node_names(
-            self._hosts.start(
-                existing,
-                self._reported_on_premises(existing),
-                lambda node: parse_boot_timeout(self.config, node),
-            )
-        )
+        self.outcome["hosts_started"] = self._start_hosts(existing)
         self.outcome["booting"] = node_names(
             node for node in [*existing, *planned] if is_booting(node)
         )
+
+    def _start_hosts(self, existing: Sequence[Node]) -> tuple[str, ...]:
+        """Start the workers of hosts on premises that work was placed on."""
+        started = self._hosts.start(
+            existing,
+            self._reported_on_premises(existing),
+            lambda node: parse_boot_timeout(self.config, node),
+        )
+        return node_names(started)
+
+    def _serve_hosts_alone(self, error: CycleCloudError) -> None:
+        """What a pass does for hosts on premises when it can do nothing else."""
+        if self._hosts and not self.dry_run:
+            look, start = self._new_calculator, self._start_hosts
+            hosts_alone.serve(self.config, self.driver, look, start, self.faults, error)
 
     def _reported_on_premises(self, nodes: Iterable[Node]) -> set[str]:
         """Names of the hosts on premises that the scheduler reports."""

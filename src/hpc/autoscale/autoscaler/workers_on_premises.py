@@ -14,11 +14,12 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.commands import Ran
-from hpc.autoscale.errors import one_line
+from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.onpremises.hosts import OnPremisesHost, hosts_of
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.onpremises.workers import (
+    BEGIN_WITHIN,
     RUN_EACH,
     STATES_FILE,
     HostState,
@@ -38,6 +39,10 @@ class HostsOfPass:
         self._hosts = {host.name: host for host in listed if host.is_commanded}
         self._workers = Workers(str(path), run=config.get(RUN_EACH))
         self._faults = faults
+
+    def __bool__(self) -> bool:
+        """Whether there are any whose workers are started here."""
+        return bool(self._hosts)
 
     def start(
         self, nodes: Iterable[Node], reported: set[str], patience: Callable[[Node], float]
@@ -106,6 +111,12 @@ class HostsOfPass:
         for name, ran in done.items():
             if not ran.is_done:
                 self._faults.add(phase, f"host {name}: {ran.problem}")
+        if left := [host.name for host in hosts if host.name not in done]:
+            self._faults.add(
+                phase,
+                f"the commands of {counted(len(left), 'host')}, the first of {left[0]}, are left"
+                f" for the next pass: {BEGIN_WITHIN:g} seconds went by with those of others",
+            )
         made = [by_name[name] for name, ran in done.items() if ran.is_done]
         logging.info("%s: %s", phase, ", ".join(str(node.name) for node in made) or "none")
         return made

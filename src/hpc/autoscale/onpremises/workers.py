@@ -29,11 +29,15 @@ STATES_FILE = "_on_premises_states"
 RUN_EACH = "_runs_workers"
 """The entry of a configuration with what runs the commands of hosts, in place of this machine."""
 
+BEGIN_WITHIN = 60.0
+"""Seconds within which the commands of a pass begin; those of further hosts are left for the next.
+So many hosts that hang hold a pass for that long and one `command_timeout` more."""
+
 State = Literal["down", "starting", "up", "stopping"]
 
 RunEach = Callable[[State, Mapping[str, Sequence[str]], Mapping[str, float]], dict[str, Ran]]
-"""Runs commands by the name of their host, each for its own seconds at most; what came of each. It
-is told what the commands do."""
+"""Runs commands by the name of their host, each for its own seconds at most; what came of each that
+was begun. It is told what the commands do."""
 
 
 class HostStatesError(AutoscaleError):
@@ -135,7 +139,7 @@ def known_states(config: Mapping[str, Any]) -> dict[str, HostState]:
 def _run_here(
     doing: State, commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
 ) -> dict[str, Ran]:
-    return run_each(commands, timeouts)
+    return run_each(commands, timeouts, BEGIN_WITHIN)
 
 
 class Workers:
@@ -179,11 +183,11 @@ class Workers:
         ]
 
     def start(self, hosts: Iterable[OnPremisesHost]) -> dict[str, Ran]:
-        """Start workers; what came of each command, by the name of the host."""
+        """Start workers; what came of each command that was begun, by the name of the host."""
         return self._command(hosts, "starting", "up")
 
     def stop(self, hosts: Iterable[OnPremisesHost]) -> dict[str, Ran]:
-        """Stop workers; what came of each command, by the name of the host."""
+        """Stop workers; what came of each command that was begun, by the name of the host."""
         return self._command(hosts, "stopping", "down")
 
     def _command(
@@ -199,7 +203,8 @@ class Workers:
             {name: host.start if then == "up" else host.stop for name, host in wanted.items()},
             {name: host.command_timeout for name, host in wanted.items()},
         )
-        self._file.write({name: self._after(begun[name], ran[name], then) for name in wanted})
+        after = {name: self._after(begun[name], one, then) for name, one in ran.items()}
+        self._file.write({**before, **after})
         return ran
 
     def _after(self, begun: HostState, ran: Ran, then: State) -> HostState:
