@@ -3,6 +3,7 @@ signals."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -343,7 +344,7 @@ def test_a_signal_finishes_the_pass(site, simulator, number):
     """The loop ends after it, with code 0 and without a lock."""
     site.jobs(a=3)
     (site.home / "slow").touch()
-    loop = site.start("autoscale", "--interval", "60")
+    loop = site.start("autoscale", "--interval", "60", "-o", "name")
     try:
         site.wait_for("reading")
         loop.send_signal(number)
@@ -359,6 +360,30 @@ def test_a_signal_finishes_the_pass(site, simulator, number):
     assert "htc-1" in out
     assert len(started(simulator)) == 3
     SingletonFileLock(str(site.home / "lock.file")).unlock()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_loop_says_little(site, simulator, form):
+    """A line with the time for each pass, as text or JSON, why a job waits once, and no table
+    unless it is asked for or on a terminal."""
+    site.jobs(a=1, big=100)
+    loop = site.start("autoscale", "--interval", "0.1", "--log-format", form)
+    try:
+        first = loop.stderr.readline()
+        reason = loop.stderr.readline() if form == "text" else first
+        later = [loop.stderr.readline() for _ in range(3)]
+        loop.send_signal(signal.SIGTERM)
+        out, rest = loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert (loop.returncode, out) == (0, "")
+    assert "standardFSv2Family" in reason
+    lines = [first, *later, *rest.splitlines()]
+    if form == "json":
+        assert {json.loads(line)["event"] for line in lines} == {"pass"}
+        return
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ 2 jobs, ", line) for line in lines)
 
 
 def test_a_second_signal_ends_it(site, simulator):

@@ -183,3 +183,28 @@ def test_using_the_library_configures_nothing_by_itself(run, tmp_path):
     assert "WARNING: early" in run(
         {}
     )  # whoever asks for it, and does not say where, gets all of it
+
+
+FAIL = """
+import json, sys
+from hpc.autoscale import hpclogging
+hpclogging.initialize_logging(json.loads(sys.argv[1]))
+hpclogging.set_context("[Job 1]")
+try:
+    1 / 0
+except ZeroDivisionError:
+    hpclogging.exception("it failed: %s", "two\\nlines")
+"""
+
+
+def test_json_lines(run, tmp_path):
+    """By the class of a formatter in a logging.conf: an object a record, its stack trace in it."""
+    conf = tmp_path / "logging.conf"
+    head = CONF[: CONF.index("[formatter_f]")]
+    conf.write_text(head + "[formatter_f]\nclass=hpc.autoscale.hpclogging.JsonFormatter\n")
+    (line,) = run({"logging": {"config_file": str(conf)}}, FAIL).splitlines()
+    said = json.loads(line)
+    known = ("level", "logger", "context", "message")
+    assert [said[key] for key in known] == ["ERROR", "root", "[Job 1]", "it failed: two\nlines"]
+    assert said["at"].endswith("Z")
+    assert "ZeroDivisionError" in said["error"]

@@ -83,6 +83,8 @@ class CommandLine(ABC):
         self._asked_columns: Sequence[str] = ()
         self._width: int | None = None
         self._is_short = False
+        # says something on stderr; a loop says it in its log
+        self._tell: Callable[[str], None] = partial(warn, "%s")
         self.__node_mgr: NodeManager | None = None
         self.__lock: SingletonLock | None = None
         self.__warned: set[str] = set()
@@ -175,7 +177,7 @@ class CommandLine(ABC):
         for doubt in doubts:
             if doubt not in self.__warned:
                 self.__warned.add(doubt)
-                warn("%s", doubt)
+                self._tell(doubt)
 
     def _forget_node_mgr(self) -> None:
         """Let the next `_node_mgr` read the cluster anew."""
@@ -321,6 +323,10 @@ class CommandLine(ABC):
         if short and (sys.stdout.isatty() or os.environ.get("COLUMNS")):
             self._width = shutil.get_terminal_size((80, 24)).columns
         return short or list(self._columns_by_default_of(config, cmd))
+
+    def _cut_nothing(self) -> None:
+        """Let the lines of the next table be as long as they are."""
+        self._width = None
 
     def _table_columns(self, config: Config, cmd: str | None) -> list[str]:
         """The columns of tables that fit on a screen; empty where they are those by default."""

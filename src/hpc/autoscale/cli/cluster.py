@@ -81,7 +81,7 @@ class ClusterCommands(CommandLine):
             more = {"region_weight": weights is not None, "backoff": any(held.values())}
             columns = list(dict.fromkeys([*columns, *(name for name in more if more[name])]))
             if more["backoff"]:
-                self._width = None  # why is worth a long line
+                self._cut_nothing()  # why is worth a long line
         rows = (_with_limits(bucket, held[id(bucket)], weights) for bucket in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)

@@ -10,7 +10,7 @@ import os
 import sys
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
 from hpc.autoscale.cli.argparser import CommandParser
@@ -41,6 +41,7 @@ from hpc.autoscale.cli.parsing import (
 from hpc.autoscale.cli.places import NAME, FoundConfig, find_config
 from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
+from hpc.autoscale.cli.servicelog import LogFormat, ServiceLog
 from hpc.autoscale.cli.shell_scripts import CompletionCommands
 from hpc.autoscale.cli.unknown import unknown_columns, unknown_in_constraints, unknown_vm_sizes
 from hpc.autoscale.cli.weighing import WeightCommands
@@ -214,6 +215,14 @@ class _AzScaleCLI(
             help="go on, with this pause between passes (autoscale.interval of the configuration"
             " when not given), until SIGTERM or SIGINT",
         )
+        parser.add_argument(
+            "--log-format",
+            choices=get_args(LogFormat),
+            default="text",
+            help="what --interval says of each pass on stderr: a line, or a JSON object (default"
+            " text)",
+        )
+        parser.set_defaults(output_format=None)  # a loop prints tables for those who ask
 
     def autoscale(
         self,
@@ -223,6 +232,7 @@ class _AzScaleCLI(
         dry_run: bool = False,
         long: bool = False,
         interval: float | None = None,
+        log_format: LogFormat = "text",
     ) -> DemandResult:
         """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs
         need them."""
@@ -233,7 +243,11 @@ class _AzScaleCLI(
             return self._conclude(config, summary, output_columns, output_format, long)
         seconds = interval or _configured_interval(config)
         columns = self._columns(config, output_columns, "autoscale", output_format)
-        loop_reporter = _LoopReporter(self, config, columns, output_format, long)
+        table = _DemandTable(
+            columns, output_format, long, bool(output_columns or output_format or long)
+        )
+        loop_reporter = _LoopReporter(self, config, table, log_format)
+        self._tell = loop_reporter.tell
         with stop_on_signals() as stop:
             self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
         return DemandResult([], [], [], [])
@@ -319,35 +333,43 @@ class DriverCLI(_AzScaleCLI):
         return self._driver(config)
 
 
-class _LoopReporter(SummaryReporter):
-    """Prints the demand of each pass on stdout and its summary on stderr."""
+class _DemandTable(NamedTuple):
+    """How the demand of a pass is printed, and whether somebody asked for it."""
+
+    columns: Sequence[str]
+    output_format: OutputFormat | None
+    long: bool
+    is_asked_for: bool
+
+
+class _LoopReporter(ServiceLog):
+    """Says on stderr what each pass came to, and prints its demand on stdout.
+
+    Demand is printed for those who ask for columns or a format, and on a terminal when a pass did
+    something.
+    """
 
     def __init__(
-        self,
-        cli: _AzScaleCLI,
-        config: Config,
-        columns: Sequence[str],
-        output_format: OutputFormat | None,
-        long: bool,
+        self, cli: _AzScaleCLI, config: Config, table: _DemandTable, log_format: LogFormat
     ) -> None:
-        super().__init__()
+        super().__init__(log_format)
         self._cli = cli
         self._config = config
-        self._columns = columns
-        self._format = output_format
-        self._long = long
+        self._table = table
 
     def pass_finished(self, summary: PassSummary) -> None:
         """Print the demand and the summary, and bring completion up to date."""
-        if summary.demand:
+        table = self._table
+        on_terminal = sys.stdout.isatty() and self.is_news(summary)
+        if summary.demand and (table.is_asked_for or on_terminal):
             self._cli._check_columns(summary.demand, may_refuse=False)
             print_demand(
-                self._columns,
+                table.columns,
                 summary.demand,
                 None,
-                self._format,
+                table.output_format,
                 log=True,
-                long=self._long,
+                long=table.long,
                 width=self._cli._width,
             )
         super().pass_finished(summary)

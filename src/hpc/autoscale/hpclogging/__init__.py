@@ -19,6 +19,7 @@ from types import MethodType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, TextIO, TypeGuard, cast
 
 from hpc.autoscale.errors import ConfigurationException, unreadable
+from hpc.autoscale.hpclogging.jsonlines import JsonFormatter
 from hpc.autoscale.hpclogging.records import (
     FINE,
     REPRO,
@@ -74,7 +75,7 @@ __all__ = [
     "trace", "log", "getLogger", "basicConfig", "initialize_logging", "is_configured",
     "set_context", "apitrace", "reprolog", "cut", "HPCLogger", "HPCRootLogger",
     "FileOwnerHandler", "make_chown_handler", "set_default_log_user", "FileHandler", "Filter",
-    "Formatter", "Handler", "Logger", "LoggerAdapter", "LogRecord", "NullHandler",
+    "Formatter", "JsonFormatter", "Handler", "Logger", "LoggerAdapter", "LogRecord", "NullHandler",
     "StreamHandler", "addLevelName", "captureWarnings", "disable", "getLevelName", "root",
     "shutdown",
 ]  # fmt: skip

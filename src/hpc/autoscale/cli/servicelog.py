@@ -1,0 +1,123 @@
+"""What `azscale autoscale --interval` says while it runs: a line with the time for each pass, more
+only when there is something new, or a JSON object for each.
+
+A reason, note or error is told when it appears and not again until it was gone for a pass. Numbers
+in it may change meanwhile: seconds that are left, cores that are used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import LogReporter, PassError, PassSummary
+from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST
+from hpc.autoscale.plaintext import on_one_line
+
+LogFormat = Literal["text", "json"]
+
+# how much of a reason a line has; the log of the library and `-F json` have all of it
+LONGEST = 240
+
+# What a pass did to nodes, as opposed to what they are; only these are named in JSON. Nodes that
+# run are joined anew in every pass.
+_EVENTS = (
+    "created",
+    "started",
+    "drained",
+    "given_back",
+    "undrained",
+    "deleted",
+    "hosts_started",
+    "hosts_stopped",
+)
+
+
+class ServiceLog(LogReporter):
+    """Tells of passes, a line each. `say` writes a line, by default on stderr."""
+
+    def __init__(self, form: LogFormat = "text", say: Callable[[str], None] | None = None) -> None:
+        self._form = form
+        self._say = say or _on_stderr
+        self._told: set[str] = set()
+
+    def tell(self, text: str) -> None:
+        """A line of its own, as about a doubt that came up."""
+        self._write("note", {"message": text}, [text])
+
+    def pass_finished(self, summary: PassSummary) -> None:
+        """A line for the pass, and one for each reason, note and error that is new."""
+        super().pass_finished(summary)
+        head, *details = str(summary).splitlines()
+        level = "info" if summary.ok else "warning"
+        self._write("pass", {"level": level, **_fields(summary)}, [head, *self._fresh(details)])
+
+    def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
+        """Why there was no pass, and when the next one is tried."""
+        super().pass_failed(error, failures, pause)
+        fields = {
+            "level": "error",
+            "error": str(error),
+            "failures_in_a_row": failures,
+            "next_pass_in": pause,
+        }
+        again = f" ({failures} in a row)" if failures > 1 else ""
+        self._write("failed", fields, [f"{error}{again}; next pass in {pause:.0f} s"])
+
+    def is_news(self, summary: PassSummary) -> bool:
+        """Whether the pass did something."""
+        return any(getattr(summary, name) for name in _EVENTS)
+
+    def _fresh(self, lines: Iterable[str]) -> list[str]:
+        """The lines that the last pass did not have, but for numbers and names of jobs."""
+        before, self._told = self._told, set()
+        fresh = []
+        for line in lines:
+            gist = _gist(line)
+            if gist not in before and gist not in self._told:
+                fresh.append(line)
+            self._told.add(gist)
+        return fresh
+
+    def _write(self, event: str, fields: dict[str, Any], lines: Iterable[str]) -> None:
+        at = datetime.fromtimestamp(clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        if self._form == "json":
+            self._say(json.dumps({"at": at, "event": event, **fields}))
+            return
+        for line in lines:
+            line = on_one_line(line)
+            shown = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
+            self._say(f"{at} {shown}")
+
+
+def _on_stderr(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _gist(line: str) -> str:
+    """A line without what changes from pass to pass."""
+    text = re.sub(r"^\s*job .*? (lacks \S+ \w+|set aside):", r"\1:", line)
+    text = re.sub(r" or planned( \([^)]*\))?", "", text)  # in the next pass it is in use
+    return re.sub(r"\d+(?:\.\d+)?", "#", text)
+
+
+def _fields(summary: PassSummary) -> dict[str, Any]:
+    """The summary for a log: counts of everything, names of what happened, and the first jobs."""
+    some = replace(
+        summary,
+        unsatisfied=summary.unsatisfied[:NAMED_AT_MOST],
+        set_aside=summary.set_aside[:NAMED_AT_MOST],
+    )
+    fields = some.fields()
+    fields["jobs_unsatisfied"] = len(summary.unsatisfied)
+    fields["jobs_set_aside"] = len(summary.set_aside)
+    fields["refused"] = dict(Counter(refusal.code for refusal in summary.refused))
+    counts = {name.removeprefix("nodes_") for name in fields if name.startswith("nodes_")}
+    return {key: value for key, value in fields.items() if key not in counts.difference(_EVENTS)}

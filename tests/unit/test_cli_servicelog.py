@@ -1,0 +1,105 @@
+"""What a loop says while it runs: a line for each pass, more only when there is something new."""
+
+import json
+
+import pytest
+
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import PassError, PassSummary, UnsatisfiedJob
+from hpc.autoscale.cli.servicelog import LONGEST, ServiceLog
+
+
+@pytest.fixture
+def said():
+    """The lines so far."""
+    clock.use_clock(clock.MockClock(1_700_000_000))
+    return []
+
+
+def waiting(*names, reason="quota has 8 of 8 cores in use"):
+    """Jobs that wait for the same."""
+    return tuple(UnsatisfiedJob(name, 1, reason, reason) for name in names)
+
+
+def test_a_line_with_the_time_for_each_pass(said):
+    """Also for one that does nothing."""
+    log = ServiceLog(say=said.append)
+    log.pass_finished(PassSummary(jobs=2, booting=("a", "b"), duration=0.31))
+    clock.sleep(60)
+    log.pass_finished(PassSummary(jobs=1, duration=0.1))
+    assert said == [
+        "2023-11-14T22:13:20Z 2 jobs, 2 booting (a, b), in 0.3 s",
+        "2023-11-14T22:14:20Z 1 job, in 0.1 s",
+    ]
+
+
+def test_a_reason_is_told_once(said):
+    """Until it is gone and comes back; other jobs and other figures are no news."""
+    log = ServiceLog(say=said.append)
+    for passes, jobs in enumerate((waiting("1", "2"), waiting("3"), (), waiting("3"))):
+        log.pass_finished(PassSummary(jobs=len(jobs), unsatisfied=jobs))
+        assert len(said) == (2, 3, 4, 6)[passes]
+    log.pass_finished(PassSummary(unsatisfied=waiting("3", reason="quota has 9 of 9 cores in use")))
+    assert len(said) == 7
+    log.pass_finished(PassSummary(unsatisfied=waiting("3", reason="held back")))
+    assert said[-1].endswith("job 3 lacks 1 slot: held back")
+
+
+def test_notes_and_errors_are_told_once(said):
+    """Each as a line with the time."""
+    log = ServiceLog(say=said.append)
+    summary = PassSummary(notes=("nodearray x is off",), errors=(PassError("joining", "no"),))
+    log.pass_finished(summary)
+    log.pass_finished(summary)
+    assert [line.split(None, 1)[1] for line in said[1:3]] == ["nodearray x is off", "joining: no"]
+    assert len(said) == 4
+    assert all(line.startswith("2023-11-14T22:13:20Z ") for line in said)
+
+
+def test_lines_are_short_and_harmless(said):
+    """Whatever a server or a scheduler says."""
+    log = ServiceLog(say=said.append)
+    log.tell("\033[31mred\nsecond")
+    log.pass_finished(PassSummary(notes=("x" * 1000,)))
+    assert not any("\033" in line or "\n" in line for line in said)
+    assert max(map(len, said)) <= LONGEST + len("2023-11-14T22:13:20Z ")
+
+
+def test_a_pass_that_failed(said):
+    """Says why, and when the next one is."""
+    log = ServiceLog(say=said.append)
+    log.pass_failed(PassError("pass", "no answer"), 3, 240.0)
+    assert said == ["2023-11-14T22:13:20Z pass: no answer (3 in a row); next pass in 240 s"]
+
+
+def test_json_lines(said):
+    """An object for each pass: counts of all, names of what happened, and few jobs."""
+    log = ServiceLog("json", said.append)
+    jobs = waiting(*map(str, range(10_000)))
+    nodes = tuple(f"n{number}" for number in range(5_000))
+    log.pass_finished(
+        PassSummary(jobs=10_000, unsatisfied=jobs, booting=nodes, created=("new",), duration=1.5)
+    )
+    log.pass_failed(PassError("pass", "no answer"), 1, 60.0)
+    log.tell("a doubt")
+    done, failed, note = map(json.loads, said)
+    assert (done["at"], done["event"], done["level"]) == ("2023-11-14T22:13:20Z", "pass", "info")
+    assert (done["jobs_unsatisfied"], done["nodes_booting"], done["created"]) == (
+        10_000,
+        5_000,
+        ["new"],
+    )
+    assert len(said[0]) < 4_000
+    assert (failed["event"], failed["error"], failed["next_pass_in"]) == (
+        "failed",
+        "pass: no answer",
+        60.0,
+    )
+    assert (note["event"], note["message"]) == ("note", "a doubt")
+
+
+def test_what_is_news():
+    """What a pass did; not what nodes are."""
+    log = ServiceLog(say=print)
+    assert log.is_news(PassSummary(deleted=("a",)))
+    assert not log.is_news(PassSummary(joined=("a",), booting=("b",), idle=("c",)))
