@@ -78,6 +78,7 @@ def test_what_a_program_reads_is_whole(azscale):
     """Where stdout is no terminal, nothing is cut."""
     names = [f"a-job-with-a-long-name-{number}" for number in range(4)]
     assert azscale("demand").splitlines()[1].split()[3] == ",".join(names)
+    assert azscale("buckets").split()[:2] == ["NODEARRAY", "SIZE"]
 
 
 def test_json_and_tables_without_headers_are_what_scripts_read(azscale):
