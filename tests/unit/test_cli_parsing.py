@@ -11,8 +11,8 @@ from hpc.autoscale.cli.parsing import commands_of
 from hpc.autoscale.cli.scalelib import DriverCLI
 
 BASE = (
-    "analyze autoscale buckets config connect create_nodes debug_cluster_status explain "
-    "default_output_columns delete_nodes demand initconfig jobs join_nodes limits nodes "
+    "analyze apply autoscale buckets config connect create_nodes debug_cluster_status explain "
+    "default_output_columns delete_nodes demand initconfig jobs join_nodes limits nodes plan "
     "refresh_autocomplete reimage_nodes remove_nodes restart_nodes retry_failed_nodes shell "
     "validate_constraint"
 )

@@ -38,6 +38,11 @@ MIN_IDLE_PASSES = 2
 """In how many passes in a row a node has to be idle, where the configuration says nothing."""
 
 
+BOUNDS = "_bounds"
+"""The entry of a configuration with what is in the way of commands (`guards.Facts.bounds`), where a
+pass carries out what was planned and nothing else."""
+
+
 def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
     """What the gate is told at the start of a pass: who asks, and the limits of the section
     `autoscale`. ConfigurationException for a limit that is none."""
@@ -47,6 +52,7 @@ def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
         max_new=_count(section, "max_new_nodes_per_pass"),
         max_deletes=_count(section, "max_deletes_per_pass"),
         max_share=_share(section, "max_delete_share", MAX_DELETE_SHARE),
+        bounds=config.get(BOUNDS),
     )
     above = _count(section, "max_delete_share_above")
     if above is not None:

@@ -22,7 +22,6 @@ from hpc.autoscale.autoscaler.summary import PassError, PassSummary
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
-from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.driver import SchedulerDriver
 
 NewDriver = Callable[[], SchedulerDriver]
@@ -58,7 +57,7 @@ class Autoscaler:
     nor the scheduler is changed and no lock is taken. `new_calculator` replaces the way in which
     the demand calculator is made (it gets the pass's configuration and the driver);
     `result_handler` hears every result and is told the context, as in `[Job 12]`. `demand_known`
-    is called in each pass when demand is known, and before anything is changed. `clock` is for
+    is called with each pass when demand is known, and before anything is changed. `clock` is for
     pauses and durations; for how long nodes have been idle is the node history's business.
     """
 
@@ -72,7 +71,7 @@ class Autoscaler:
         reporter: Reporter | None = None,
         new_calculator: NewCalculator = learning.new_calculator,
         result_handler: results.DefaultContextHandler | None = None,
-        demand_known: Callable[[DemandResult], object] = lambda demand: None,
+        demand_known: Callable[[Pass], object] = lambda one: None,
     ) -> None:
         check_config(config)
         self.config = config

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 ASSUMED_INTERVAL = 1200.0
 """Seconds from pass to pass, until it is known from the passes: longer ones are hardly used."""
 
+READING_THE_CLUSTER = "reading the cluster"
+"""The phase of the error that nothing can be started in the cluster."""
+
 READING_CLUSTERS = "reading the clusters"
 """The phase of the errors about clusters that are set aside in a pass."""
 
@@ -62,7 +65,7 @@ class Pass:
 
     `another_driver` makes one that has read nothing yet, or gives the same one where there is no
     other. `interval`: seconds from pass to pass, where that is known. `demand_known` is called
-    when demand is known, and before anything is changed.
+    with this pass when demand is known, and before anything is changed.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class Pass:
         set_context: SetContext,
         dry_run: bool,
         interval: float | None = None,
-        demand_known: Callable[[DemandResult], object] = lambda demand: None,
+        demand_known: Callable[[Pass], object] = lambda one: None,
     ) -> None:
         self.config = config
         self._demand_known = demand_known
@@ -120,7 +123,7 @@ class Pass:
         except CycleCloudError as error:
             self.faults.guard("serving hosts on premises alone", self._serve_hosts_alone, error)
             raise
-        self._demand_known(demand)
+        self._demand_known(self)
         if self.dry_run:
             self.outcome["requested"] = node_names(demand.new_nodes)
             return
@@ -315,7 +318,7 @@ class Pass:
         elif self.dry_run:
             raise AutoscaleError(f"cluster {node_mgr.cluster_bindings.cluster_name}: {problem}")
         else:
-            self.faults.add("reading the cluster", problem)
+            self.faults.add(READING_THE_CLUSTER, problem)
 
     def _report_away(self, node_mgr: NodeManager) -> Collection[str]:
         """A sentence on each of several clusters that does not take part in this pass any more;

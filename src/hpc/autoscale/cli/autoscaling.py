@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import signal
 import sys
@@ -15,25 +16,20 @@ from types import FrameType
 
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import (
-    Autoscaler,
     LogReporter,
     PassError,
     PassSummary,
-    Reporter,
     SetAsideJob,
     UnsatisfiedJob,
     hooks,
 )
-from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.passes import READING_THE_CLUSTER
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.columns import row_order
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
-from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
-from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.job import Job
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.requestsets.demand import requested_jobs
 from hpc.autoscale.results import Result
@@ -71,29 +67,51 @@ class AutoscalingCommands(CommandLine):
     ) -> DemandResult:
         """Runs the whole cycle: creates the nodes that jobs need, joins them, and deletes those
         that are idle."""
+        if dry_run:
+            return self._dry_run(config, output_columns, output_format, long)
         autoscaler = self._autoscaler(config, dry_run)
         with stop_on_signals():
             summary = autoscaler.run_once()
         return self._conclude(config, summary, output_columns, output_format, long)
 
-    def _autoscaler(
-        self, config: Config, dry_run: bool, reporter: Reporter | None = None
-    ) -> Autoscaler:
-        return Autoscaler(
-            config,
-            lambda: self._fresh_driver(config),
-            dry_run=dry_run,
-            reporter=reporter,
-            new_calculator=self._fresh_demand_calc,
-            result_handler=self._ctx_handler(config),
-        )
+    def _dry_run(
+        self,
+        config: Config,
+        output_columns: Sequence[str] | None,
+        output_format: OutputFormat | None,
+        long: bool,
+    ) -> DemandResult:
+        """Print the demand of a pass that is rehearsed, and in a table's case on stderr what that
+        pass would do; PassIncomplete when something went wrong in it."""
+        from hpc.autoscale.cli.plan_text import print_plan
 
-    def _fresh_demand_calc(
-        self, config: Config, driver: SchedulerDriver
-    ) -> tuple[DemandCalculator, Sequence[Job]]:
-        """A calculator over the cluster as it is now, read anew with each call, and the jobs."""
-        self._forget_node_mgr()
-        return call_with_up_to(self._demand_calc, config, driver)
+        own = (config.get("output-columns") or {}).get("demand")
+        name = "demand" if own else "autoscale"
+        columns = self._columns(config, output_columns, name, output_format)
+        form = output_format or "table"
+
+        table = io.StringIO()
+
+        def show(demand: DemandResult) -> None:
+            self._check_columns(demand)
+            print_demand(columns, demand, table, form, log=True, long=long, width=self._width)
+
+        found = self._rehearsed(config, demand_known=show)
+        for error in found.summary.errors:
+            if error.phase == READING_THE_CLUSTER:
+                raise AutoscaleError(f"{found.where}: {error.message}")
+        sys.stdout.write(table.getvalue())
+        sys.stdout.flush()
+        summary = replace(found.summary, dry_run=True, created=(), started=())
+        self._tell_of_dry_run(summary)
+        if form == "table":
+            print_plan(found, sys.stderr)
+        if not summary.ok:
+            raise PassIncomplete(summary)
+        return found.demand
+
+    def _tell_of_dry_run(self, summary: PassSummary) -> None:
+        """Tell whoever is interested what came of a dry run, beside what is printed."""
 
     def _conclude(
         self,
@@ -105,12 +123,11 @@ class AutoscalingCommands(CommandLine):
     ) -> DemandResult:
         """Print the demand of a pass; PassIncomplete when something went wrong in it."""
         demand = summary.demand or DemandResult([], [], [], [])
-        columns = self._columns(config, output_columns, _table_of(config, summary), output_format)
-        self._check_columns(demand, may_refuse=summary.dry_run)
+        columns = self._columns(config, output_columns, "autoscale", output_format)
+        self._check_columns(demand, may_refuse=False)
         form = output_format or "table"
         print_demand(columns, demand, sys.stdout, form, log=True, long=long, width=self._width)
-        if not summary.dry_run:
-            self._refresh_in_passing(config)
+        self._refresh_in_passing(config)
         if not summary.ok:
             raise PassIncomplete(summary)
         return demand
@@ -172,16 +189,6 @@ class AutoscalingCommands(CommandLine):
             for result in handler.by_context.get(f"[Job {job_id}]", []):
                 _print_failure(result, long)
         _print_shortages(job_id, unsatisfied, set_aside, long)
-
-
-def _table_of(config: Config, summary: PassSummary) -> str:
-    """The command whose configured columns are printed after a pass.
-
-    Columns that are configured for autoscale are used for demand as well, unless demand has its
-    own.
-    """
-    own = (config.get("output-columns") or {}).get("demand")
-    return "demand" if summary.dry_run and own else "autoscale"
 
 
 def _name_of(job: object) -> object:

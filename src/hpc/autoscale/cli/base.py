@@ -16,11 +16,11 @@ from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
-from hpc.autoscale.autoscaler import hooks, learning
+from hpc.autoscale.autoscaler import Autoscaler, Reporter, hooks, learning
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.cli.argtypes import constraint_type, parse_format, str_list, warn
@@ -50,6 +50,9 @@ from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import DefaultContextHandler
 from hpc.autoscale.util import SingletonLock, load_config
+
+if TYPE_CHECKING:
+    from hpc.autoscale.rehearsal import Rehearsal
 
 Config = dict[str, Any]
 # What `-o wide` shows beside the columns of the command.
@@ -241,6 +244,37 @@ class CommandLine(ABC):
         set_context = ctx_handler.set_context if ctx_handler else logging.set_context
         gangs = new_gangs(calculator.config)
         return calculator, *learning.add_jobs(calculator, jobs, set_context, gangs)
+
+    def _autoscaler(
+        self, config: Config, dry_run: bool, reporter: Reporter | None = None
+    ) -> Autoscaler:
+        return Autoscaler(
+            config,
+            lambda: self._fresh_driver(config),
+            dry_run=dry_run,
+            reporter=reporter,
+            new_calculator=self._fresh_demand_calc,
+            result_handler=self._ctx_handler(config),
+        )
+
+    def _rehearsed(self, config: Config, **more: Any) -> Rehearsal:
+        """What a pass would do now; `more` is for `rehearse`."""
+        from hpc.autoscale.rehearsal import rehearse
+
+        return rehearse(
+            config,
+            lambda: self._fresh_driver(config),
+            new_calculator=self._fresh_demand_calc,
+            result_handler=self._ctx_handler(config),
+            **more,
+        )
+
+    def _fresh_demand_calc(
+        self, config: Config, driver: SchedulerDriver
+    ) -> tuple[DemandCalculator, Sequence[Job]]:
+        """A calculator over the cluster as it is now, read anew with each call, and the jobs."""
+        self._forget_node_mgr()
+        return call_with_up_to(self._demand_calc, config, driver)
 
     def _find_nodes(
         self, config: Config, hostnames: Sequence[str] | None, node_names: Sequence[str] | None

@@ -9,10 +9,12 @@ from hpc.autoscale.cli.configuration import ConfigurationCommands
 from hpc.autoscale.cli.create_nodes import CreationCommands
 from hpc.autoscale.cli.explaining import ExplainingCommands
 from hpc.autoscale.cli.nodes import NodeCommands
+from hpc.autoscale.cli.planning import PlanCommands
 from hpc.autoscale.cli.shells import ShellCommands
 
 
 class CommonCLI(
+    PlanCommands,
     AutoscalingCommands,
     ClusterCommands,
     ConfigurationCommands,

@@ -13,7 +13,16 @@ from collections.abc import Collection, Mapping
 from hpc.autoscale.cli.places import FoundConfig
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Main commands": ("initconfig", "doctor", "demand", "autoscale", "nodes", "explain"),
+    "Main commands": (
+        "initconfig",
+        "doctor",
+        "plan",
+        "apply",
+        "demand",
+        "autoscale",
+        "nodes",
+        "explain",
+    ),
     "Look": (
         "buckets",
         "limits",
@@ -102,7 +111,7 @@ def next_steps(found: FoundConfig) -> str:
             "Next:",
             "  azscale doctor                 what is wrong, and what to do about it",
             "  azscale nodes                  the nodes that there are",
-            "  azscale demand                 what a pass would do; it changes nothing",
+            "  azscale plan                   what a pass would do; it changes nothing",
             "  azscale autoscale              one pass: create, join and delete nodes",
             "  azscale autoscale --interval   pass after pass, until it is stopped",
             "",

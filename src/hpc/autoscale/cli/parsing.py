@@ -321,6 +321,10 @@ class _Output:
         self._try(lambda: self._stream.write(shown))
         return len(text)
 
+    def write_painted(self, text: str, before: str, after: str) -> None:
+        """Write a text between two sequences that act on the terminal, as data does not."""
+        self._try(lambda: self._stream.write(f"{before}{on_its_lines(text)}{after}"))
+
     def flush(self) -> None:
         self._try(self._stream.flush)
 

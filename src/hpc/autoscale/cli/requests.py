@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from abc import abstractmethod
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.autoscaler.serving import report
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
@@ -41,12 +39,6 @@ _COLUMNS = [
 
 class RequestCommands(CommandLine):
     """The command request."""
-
-    @abstractmethod
-    def _autoscaler(
-        self, config: Config, dry_run: bool, reporter: Reporter | None = None
-    ) -> Autoscaler:
-        """What makes a pass."""
 
     def request_parser(self, parser: ArgumentParser) -> None:
         """Options of request."""

@@ -236,6 +236,8 @@ class _AzScaleCLI(
     ) -> DemandResult:
         """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs
         need them."""
+        if interval is None and dry_run:
+            return self._dry_run(config, output_columns, output_format, long)
         if interval is None:
             reporter = SummaryReporter(errors=False)  # the last line is about them
             with stop_on_signals():
@@ -251,6 +253,9 @@ class _AzScaleCLI(
         with stop_on_signals() as stop:
             self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
         return DemandResult([], [], [], [])
+
+    def _tell_of_dry_run(self, summary: PassSummary) -> None:
+        SummaryReporter(errors=False).pass_finished(summary)
 
     def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
         driver, config = self._prepared(config)

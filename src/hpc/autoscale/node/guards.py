@@ -32,6 +32,9 @@ ready in time, it has failed, the scheduler wants rid of it, its removal was nev
 boots for workers whom nobody wants any more, or it is of a gang of which too few nodes came."""
 
 
+NOT_PLANNED = "NotPlanned"
+"""The code of what is refused while a plan is carried out, because it is not in the plan."""
+
 AWAY = "Unreachable"
 """The state of a node whose cluster, one of several, is set aside in this pass."""
 
@@ -68,6 +71,7 @@ class Facts:
       `min_idle_passes`, how many there have to be
     - `now`, and `min_lifetime`: how many seconds ago a node has to have come at least
     - `work`: what a person is told of the work on a node; an empty text when it has none
+    - `bounds`: what is in the way of a command where only what was planned may be done
     - `max_new`, `max_deletes`, `max_share`: how many nodes may be asked for, and may go, in one
       pass; None for any number. The share counts where more than `share_above` nodes exist
     """
@@ -86,6 +90,7 @@ class Facts:
     now: float = 0.0
     min_lifetime: float = 0.0
     work: Callable[[Node], str] | None = None
+    bounds: Callable[[Node, Command], str] | None = None
     max_new: int | None = None
     max_deletes: int | None = None
     max_share: float | None = None
@@ -220,7 +225,10 @@ class Gate:
             text = guard.objection(node, self, command)
             if text:
                 return Refusal(node, command, guard.name, guard.code, text, guard.is_ration)
-        return None
+        # last, so that what is counted here is sent
+        bounds = self.facts.bounds
+        text = bounds(node, command) if bounds is not None else ""
+        return Refusal(node, command, "planned", NOT_PLANNED, text) if text else None
 
 
 def _offering(node: Node) -> tuple[Any, ...]:

@@ -112,6 +112,12 @@ class PassingDriver(SchedulerDriver):
         super().__init__(driver.name)
         self.driver = driver
 
+    def __getattr__(self, name: str) -> Any:
+        """What only this kind of driver has, for command lines that know it."""
+        if name == "driver" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.driver, name)
+
     def __str__(self) -> str:
         return str(self.driver)
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from hpc.autoscale.ccbindings.creation_sets import partition_by_set
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import (
+    ClusterStatus,
     NodeCreationResult,
     NodeCreationResultSet,
     NodeList,
@@ -34,6 +35,7 @@ from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteN
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.onpremises.workers import RunEach, State
 from hpc.autoscale.rehearsal.changes import Action, Command, Seen
+from hpc.autoscale.rehearsal.inputs import Inputs
 from hpc.autoscale.rehearsal.passing_on import PassingBinding, PassingDriver
 from hpc.autoscale.rehearsal.state import StateCopy
 from hpc.autoscale.util import NullSingletonLock, SingletonLock
@@ -47,6 +49,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.commands: list[Command] = []
+        self.inputs = Inputs()
         self._turn = threading.Lock()
         self._made = 0
 
@@ -111,7 +114,19 @@ class RecordingBinding(PassingBinding):
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
         """All node records as they are, or what an operation of the rehearsal would have made."""
         known = self._operations.get(operation_id or request_id or "")
-        return super().get_nodes(operation_id, request_id) if known is None else known
+        if known is not None:
+            return known
+        listing = super().get_nodes(operation_id, request_id)
+        if operation_id is None and request_id is None:
+            self.recorder.inputs = self.recorder.inputs.with_nodes(listing.nodes or [])
+        return listing
+
+    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
+        """The status as it is."""
+        status = super().get_cluster_status(nodes)
+        if not nodes:
+            self.recorder.inputs = self.recorder.inputs.with_limits(ClusterStatus.adopt(status))
+        return status
 
     def _manage(
         self, action: str, selection: Selection, request_id: str | None
@@ -193,7 +208,9 @@ class RecordingDriver(PassingDriver):
         self, config: dict[str, Any], force: bool = False
     ) -> tuple[list[Job], list[SchedulerNode]]:
         """The driver's."""
-        return super().read_jobs_and_nodes(_read_only(config), force)
+        reading = super().read_jobs_and_nodes(_read_only(config), force)
+        self.recorder.inputs = self.recorder.inputs.with_jobs(reading)
+        return reading
 
     def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
         """None: others may go on with their work."""

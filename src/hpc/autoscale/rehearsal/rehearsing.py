@@ -20,12 +20,13 @@ from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reporting import Reporter
-from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.autoscaler.summary import PassSummary, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.onpremises.workers import RUN_EACH
@@ -38,6 +39,7 @@ from hpc.autoscale.rehearsal.changes import (
     node_price,
     rows_of,
 )
+from hpc.autoscale.rehearsal.inputs import Inputs, digests_of
 from hpc.autoscale.rehearsal.reasons import ReasonsOfPass
 from hpc.autoscale.rehearsal.recording import (
     Recorder,
@@ -46,6 +48,7 @@ from hpc.autoscale.rehearsal.recording import (
     recording_runner,
 )
 from hpc.autoscale.rehearsal.state import StateCopy
+from hpc.autoscale.results.verdicts import Stand
 
 NewBinding = Callable[[Mapping[str, Any]], ClusterBindingInterface]
 DemandKnown = Callable[[DemandResult], object]
@@ -58,6 +61,7 @@ class Rehearsal:
     `changes`: a row for each of its commands, in order. `before` and `after`: what the nodes of the
     cluster cost per hour. `demand` is that of `summary`; its nodes are as they would be after the
     commands. `calculator`: what demand was calculated with. `at`: the time, in unix seconds.
+    `inputs`: what the pass was made from, as far as it decides.
     """
 
     summary: PassSummary
@@ -65,6 +69,7 @@ class Rehearsal:
     before: Cost
     after: Cost
     at: float
+    inputs: Inputs = field(default_factory=Inputs, repr=False, compare=False)
     calculator: DemandCalculator | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -76,6 +81,20 @@ class Rehearsal:
     def refused(self) -> tuple[Refusal, ...]:
         """Commands that a guard stood against."""
         return self.summary.refused
+
+    @property
+    def never(self) -> tuple[UnsatisfiedJob | SetAsideJob, ...]:
+        """The jobs that can never run as things are set: those that could not be looked at, and
+        those of which the verdict says so."""
+        waiting = self.summary.unsatisfied
+        hopeless = [job for job in waiting if job.verdict.stand is Stand.NEVER]
+        return (*self.summary.set_aside, *hopeless)
+
+    @property
+    def where(self) -> str:
+        """The cluster and its server, in words."""
+        manager = None if self.calculator is None else self.calculator.node_mgr
+        return "" if manager is None else operations.where(manager.cluster_bindings)
 
     def to_dict(self) -> dict[str, Any]:
         """Its JSON form."""
@@ -112,9 +131,13 @@ def rehearse(
     recorder = Recorder()
     began, at_first = 0.0, Cost()
 
-    def note_demand(demand: DemandResult) -> None:
+    def note_demand(one: Pass) -> None:
         nonlocal at_first
+        demand: DemandResult = one.outcome["demand"]
         at_first = Cost.of(node_price(node) for node in demand.compute_nodes if is_paid_for(node))
+        for job in one.outcome["unsatisfied"]:
+            # worked out now: what is recorded charges and releases limits
+            _ = job.cause.said, job.cause.verdict
         demand_known(demand)
 
     with StateCopy(config, first.autoscale_home) as state, _using(clock):
@@ -137,7 +160,8 @@ def rehearse(
         finally:
             autoscaler.driver.close_histories()
     after = at_first.changed_by(rows)
-    return Rehearsal(summary, tuple(rows), at_first, after, began, one.calculator)
+    inputs = replace(recorder.inputs, configuration=digests_of(config))
+    return Rehearsal(summary, tuple(rows), at_first, after, began, inputs, one.calculator)
 
 
 @contextmanager
@@ -178,6 +202,7 @@ def _with_doors(
     return {
         **config,
         **state.settings,
+        "read_only": False,
         "lock_file": None,
         MADE_BY: binding_of,
         RUN_EACH: recording_runner(recorder),

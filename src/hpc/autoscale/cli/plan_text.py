@@ -1,0 +1,180 @@
+"""A rehearsal as text for people: what comes, changes and goes, each with its reason and its price.
+
+Lines fit the width that is given. Equal rows are folded into one, with their number. What is in a
+plan is not decided here. Called by the commands plan, apply, demand and autoscale.
+"""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TextIO
+
+from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob, shorten
+from hpc.autoscale.cli.painting import print_painted
+from hpc.autoscale.errors import counted
+from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
+
+Style = Literal["come", "change", "go", "warn", "plain"]
+Line = tuple[Style, str]
+
+SIGNS: dict[str, tuple[str, Style]] = {
+    "create": ("+", "come"),
+    "start": ("+", "come"),
+    "start_worker": ("+", "come"),
+    "join": ("~", "change"),
+    "undrain": ("~", "change"),
+    "drain": ("~", "change"),
+    "delete": ("-", "go"),
+    "stop_worker": ("-", "go"),
+}
+JOBS_TOLD = 5
+"""How many kinds of waiting jobs are told of before they are only counted."""
+
+NARROW = 80
+_PRICE = 14
+
+
+def print_plan(found: Rehearsal, stream: TextIO | None = None) -> None:
+    """Print a plan, as wide as the terminal is: 80 columns where there is none."""
+    width = max(40, shutil.get_terminal_size((NARROW, 24)).columns)
+    for style, line in lines_of(found, width):
+        print_painted(line, style, stream)
+
+
+def lines_of(found: Rehearsal, width: int = NARROW) -> Iterator[Line]:
+    """The whole plan."""
+    said = total(found.changes, found.before, found.after)
+    sections = (
+        [line for group in folded(found.changes) for line in _lines_of_group(group, width)],
+        [*_kept(found, width), *_waiting(found, width)],
+        [*_wrapped("plain", said, width, "")],
+    )
+    for number, lines in enumerate(filter(None, sections)):
+        if number:
+            yield "plain", ""
+        yield from lines
+
+
+def folded(changes: Iterable[PlannedChange]) -> Iterator[list[PlannedChange]]:
+    """The rows in groups that are told in one: equal but for the node. A node that is deleted is
+    drained before that, which goes without saying."""
+    changes = list(changes)
+    deleted = {row.node_id for row in changes if row.action == "delete"}
+    groups: dict[tuple[object, ...], list[PlannedChange]] = {}
+    for row in changes:
+        if row.action == "drain" and row.node_id in deleted:
+            continue
+        own = row.jobs if row.action == "create" else row.reason
+        key = (row.action, row.bucket, row.code, own, row.spared_by)
+        groups.setdefault(key, []).append(row)
+    yield from groups.values()
+
+
+def total(changes: Sequence[PlannedChange], before: Cost, after: Cost) -> str:
+    """The number of nodes for each action, and what all nodes cost per hour."""
+    counts: dict[str, int] = {}
+    for group in folded(changes):
+        action = group[0].action.replace("_", " ")
+        counts[action] = counts.get(action, 0) + sum(row.count for row in group)
+    said = ", ".join(f"{count} to {action}" for action, count in counts.items())
+    return f"{said or 'Nothing to do'}. Nodes cost {before} now, {after} after that."
+
+
+def _lines_of_group(group: Sequence[PlannedChange], width: int) -> Iterator[Line]:
+    first = group[0]
+    sign, style = SIGNS[first.action]
+    count = sum(row.count for row in group)
+    names = shorten(row.node for row in group if row.node)
+    what = f"{count} of {first.bucket}" if first.action == "create" else names
+    if first.action != "create" and first.bucket:
+        what = f"{what} ({f'{count} of ' if count > 1 else ''}{first.bucket})"
+    head = f"{sign} {first.action.replace('_', ' '):<7} {on_one_line(what)}"
+    price = _price(group)
+    room = width - _PRICE
+    if len(head) <= room:
+        yield style, f"{head:<{room}}{price:>{_PRICE}}".rstrip()
+    else:
+        yield from _wrapped(style, f"{head} {price}".rstrip(), width, "          ")
+    yield from _wrapped("plain", f"    {_why(group)}", width, "    ")
+
+
+def _price(group: Sequence[PlannedChange]) -> str:
+    prices = [row.price_per_hour for row in group]
+    known = sum(price for price in prices if price is not None)
+    if None in prices:
+        return "price unknown"
+    return f"{'-' if known < 0 else '+'}${abs(known):,.2f}/h" if known else ""
+
+
+def _why(group: Sequence[PlannedChange]) -> str:
+    first = group[0]
+    idle = [row.idle_seconds for row in group if row.idle_seconds is not None]
+    said = first.reason
+    if idle:
+        least, most = in_time(min(idle)), in_time(max(idle))
+        said += f" for {least}" if least == most else f" for {least} to {most}"
+    if first.spared_by:
+        said += f"; what would spare it: {first.spared_by}"
+    return on_one_line(said)
+
+
+def in_time(seconds: float) -> str:
+    """A time in words: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _kept(found: Rehearsal, width: int) -> Iterator[Line]:
+    """Nodes for which a command was wanted, and refused."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    gone = {row.node for row in found.changes if row.action in ("delete", "drain")}
+    for refusal in found.refused:
+        name = refusal.node.name
+        if name not in gone:
+            key = (refusal.command, refusal.text, refusal.code)
+            alike.setdefault(key, []).append(name)
+    for (command, text, code), names in alike.items():
+        if command in ("create", "start"):
+            said = f"{counted(len(names), 'node')} not asked for yet: {text} [{code}]"
+        else:
+            said = f"{shorten(names)} kept: {text} [{code}]"
+        yield from _wrapped("plain", f"  {on_one_line(said)}", width, "    ")
+
+
+def _waiting(found: Rehearsal, width: int) -> Iterator[Line]:
+    never = found.never
+    hopeless = set(map(id, never))
+    others = [job for job in found.summary.unsatisfied if id(job) not in hopeless]
+    yield from _jobs("can never run", never, width)
+    yield from _jobs("will wait", others, width)
+    for error in found.summary.errors:
+        yield from _wrapped("warn", f"! {error}", width, "  ")
+    for note in found.summary.notes:
+        yield from _wrapped("plain", f"  {note}", width, "  ")
+
+
+def _jobs(what: str, jobs: Sequence[UnsatisfiedJob | SetAsideJob], width: int) -> Iterator[Line]:
+    alike: dict[str, list[str]] = {}
+    for job in jobs:
+        why = job.reason if isinstance(job, SetAsideJob) else str(job.verdict.causes[0])
+        alike.setdefault(why, []).append(job.name)
+    for reason, names in list(alike.items())[:JOBS_TOLD]:
+        said = f"! {counted(len(names), 'job')} {what} ({shorten(names)}): {reason}"
+        yield from _wrapped("warn", on_one_line(said), width, "    ")
+    rest = [name for names in list(alike.values())[JOBS_TOLD:] for name in names]
+    if rest:
+        yield "warn", f"! {counted(len(rest), 'more job')} {what}, for other reasons"
+
+
+def _wrapped(style: Style, text: str, width: int, indent: str) -> Iterator[Line]:
+    text = on_one_line(text)
+    lead = text[: len(text) - len(text.lstrip())]
+    wrapped = textwrap.wrap(
+        text.strip(), width, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False
+    )
+    for line in wrapped:
+        yield style, line

@@ -1,0 +1,249 @@
+"""A plan: the changes of a rehearsal in a file, with what they were made from, to be carried out
+later, just so or not at all.
+
+Whether the world has moved in a way that matters is found out by rehearsing again: when the same
+changes come of it, it has not. When others come of it, `moved` says what has changed since, by what
+both rehearsals were made from. `Bounds` is what the gate is told while a plan is carried out, so
+that a pass does nothing else, whatever happens meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.errors import AutoscaleError, counted, unreadable
+from hpc.autoscale.node.guards import Command, key_of
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.rehearsal.changes import Cost, PlannedChange, bucket_of
+from hpc.autoscale.rehearsal.inputs import Inputs
+from hpc.autoscale.rehearsal.rehearsing import Rehearsal
+
+FORMAT = "azscale plan"
+VERSION = 1
+
+_GOING = ("drain", "delete", "stop_worker")
+
+
+class PlanError(AutoscaleError):
+    """A file that is no plan, or a plan that must not be carried out as things are now."""
+
+
+@dataclass(frozen=True)
+class PassPlan:
+    """What is to be done in a cluster. `at`: when it was made, in unix seconds. `cluster`: its name
+    and server, in words."""
+
+    cluster: str
+    at: float
+    changes: tuple[PlannedChange, ...]
+    before: Cost = field(default_factory=Cost)
+    after: Cost = field(default_factory=Cost)
+    inputs: Inputs = field(default_factory=Inputs)
+
+    @classmethod
+    def of(cls, found: Rehearsal) -> PassPlan:
+        """The plan of a rehearsal."""
+        return cls(found.where, found.at, found.changes, found.before, found.after, found.inputs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "cluster": self.cluster,
+            "at": self.at,
+            "changes": [change.to_dict() for change in self.changes],
+            "cost_per_hour": {"before": self.before.to_dict(), "after": self.after.to_dict()},
+            "made_from": self.inputs.to_dict(),
+        }
+
+    def write(self, path: str) -> None:
+        """Write it into a file, as a whole or not at all. PlanError when that is not possible."""
+        directory = os.path.dirname(os.path.abspath(path))
+        try:
+            handle, made = tempfile.mkstemp(dir=directory, prefix=".plan-")
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                    json.dump(self.to_dict(), stream, indent=1)
+                    stream.write("\n")
+                os.replace(made, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(made)
+                raise
+        except OSError as problem:
+            raise PlanError(f"plan {path}: it cannot be written: {problem.strerror}") from problem
+
+    @classmethod
+    def read(cls, path: str) -> PassPlan:
+        """The plan in a file. PlanError when there is none, or one of a newer version."""
+        try:
+            with open(path, encoding="utf-8") as stream:
+                saved = json.load(stream)
+        except OSError as problem:
+            raise PlanError(f"plan {path}: {unreadable(problem)}") from problem
+        except (ValueError, RecursionError) as problem:
+            raise PlanError(f"plan {path}: expected JSON, found: {problem}") from problem
+        if not isinstance(saved, dict) or saved.get("format") != FORMAT:
+            raise PlanError(
+                f"plan {path}: expected what `azscale plan --out` writes, found other JSON"
+            )
+        if saved.get("version") != VERSION:
+            raise PlanError(
+                f"plan {path}: expected a plan of version {VERSION}, found"
+                f" {saved.get('version')!r}: make it again with this version of azscale"
+            )
+        try:
+            cost = {key: Cost(**saved["cost_per_hour"][key]) for key in ("before", "after")}
+            return cls(
+                str(saved["cluster"]),
+                float(saved["at"]),
+                tuple(map(PlannedChange.from_dict, saved["changes"])),
+                **cost,
+                inputs=Inputs.from_dict(saved["made_from"]),
+            )
+        except (TypeError, KeyError, ValueError, AttributeError) as problem:
+            raise PlanError(
+                f"plan {path}: it was changed since it was written, or is damaged ({problem!r})"
+            ) from problem
+
+    def moved(self, now: Rehearsal) -> str | None:
+        """What has changed since it was made, where the next pass would not do the same any more;
+        None where it would."""
+        if self.cluster != now.where:
+            return f"it is for {self.cluster}, and this is {now.where}"
+        planned, found = _counts(self.changes), _counts(now.changes)
+        if planned == found:
+            return None
+        missing, more = list((planned - found).elements()), list((found - planned).elements())
+        why = [*_differences(self.inputs, now.inputs)]
+        said = _first(why, 3) if why else "time has passed"
+        parts = [
+            f"{verb} {_first([_in_words(each) for each in listed], 2)}"
+            for verb, listed in (("would not", missing), ("would also", more))
+            if listed
+        ]
+        return f"{said}: a pass {', and '.join(parts)}"
+
+
+def left_undone(plan: PassPlan, summary: PassSummary) -> list[str]:
+    """What of a plan a pass has not done, in words."""
+    done = {
+        "create": len(summary.created),
+        "start": len(summary.started),
+        "delete": len(summary.deleted),
+    }
+    wanted = Counter[str]()
+    for change in plan.changes:
+        wanted[change.action] += change.count
+    return [
+        f"{wanted[action] - count} of {counted(wanted[action], 'node')} to {action}"
+        for action, count in done.items()
+        if count < wanted[action]
+    ]
+
+
+_Key = tuple[str, str, int]
+
+
+def _counts(changes: Iterable[PlannedChange]) -> Counter[_Key]:
+    """What changes do, without their reasons: equal ones are counted."""
+    return Counter(
+        (change.action, change.node or change.bucket, change.count) for change in changes
+    )
+
+
+def _in_words(key: _Key) -> str:
+    action, what, count = key
+    said = action.replace("_", " ")
+    return f"{said} {count} of {what}" if action == "create" else f"{said} {what}"
+
+
+def _first(listed: Sequence[str], most: int) -> str:
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
+def _differences(then: Inputs, now: Inputs) -> Iterable[str]:
+    """What of the inputs has changed, a phrase each, what a person has done first."""
+    for each in fields(Inputs):
+        before: Mapping[str, str] = getattr(then, each.name)
+        after: Mapping[str, str] = getattr(now, each.name)
+        kind = _KINDS[each.name]
+        for name in [*before, *(name for name in after if name not in before)]:
+            if before.get(name) != after.get(name):
+                yield kind(name, before.get(name), after.get(name))
+
+
+def _setting(name: str, before: str | None, after: str | None) -> str:
+    return f"the configuration has changed ({name})"
+
+
+def _limit(name: str, before: str | None, after: str | None) -> str:
+    return f"the limit {name} was {before or 'not there'} and is {after or 'not there'}"
+
+
+def _node(name: str, before: str | None, after: str | None) -> str:
+    if after is None:
+        return f"node {name} is gone"
+    if before is None:
+        return f"node {name} is new"
+    if before.split(" ")[0] != after.split(" ")[0]:
+        return f"node {name} is another one of that name"
+    changed = " ".join(after.split(" ")[1:])
+    return f"node {name} is {changed} now, and was {' '.join(before.split(' ')[1:])}"
+
+
+def _job(name: str, before: str | None, after: str | None) -> str:
+    if after is None:
+        return f"job {name} has ended"
+    return f"job {name} is new" if before is None else f"job {name} wants {after} now"
+
+
+_KINDS = {"configuration": _setting, "limits": _limit, "nodes": _node, "jobs": _job}
+
+
+class Bounds:
+    """What a plan allows, for the gate: new nodes by bucket and number, other nodes by their id.
+
+    It is asked more than once about a node, and answers the same each time.
+    """
+
+    def __init__(self, plan: PassPlan) -> None:
+        self._left = Counter[str]()
+        self._granted: set[object] = set()
+        self._starting: set[str | None] = set()
+        self._going: set[str | None] = set()
+        for change in plan.changes:
+            if change.action == "create":
+                self._left[change.bucket] += change.count
+            elif change.action == "start":
+                self._starting.add(change.node_id)
+            elif change.action in _GOING:
+                self._going.add(change.node_id)
+
+    def objection(self, node: Node, command: Command) -> str:
+        """What is in the way of a command; nothing where it is planned."""
+        if command == "create":
+            return "" if self._may_come(node) else "is not among the nodes that were planned"
+        node_id = node.delayed_node_id.node_id
+        planned = self._starting if command == "start" else self._going
+        return "" if node_id in planned else f"is not planned to {command}"
+
+    def _may_come(self, node: Node) -> bool:
+        key, bucket = key_of(node), bucket_of(node)
+        if key in self._granted:
+            return True
+        if self._left[bucket] < 1:
+            return False
+        self._left[bucket] -= 1
+        self._granted.add(key)
+        return True

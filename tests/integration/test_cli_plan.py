@@ -1,0 +1,277 @@
+"""The commands plan and apply: what the next pass will do, and doing just that."""
+
+import io
+import json
+import sys
+
+import pytest
+
+from builders.grid_cli import grid as grid
+from hpc.autoscale import clock
+from hpc.autoscale.cli.plan_text import in_time
+
+IDLE = 301
+WITHOUT_HOSTS = {"autoscale": {"scheduler_reports_hosts": False}}
+
+
+@pytest.fixture
+def site(grid):
+    """A cluster with two nodes that have had no work for longer than the idle timeout."""
+    grid.config |= WITHOUT_HOSTS
+    now = clock.use_mock_clock()
+    for number in (1, 2):
+        grid.cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    grid("autoscale")
+    now.sleep(IDLE)
+    return grid
+
+
+@pytest.fixture(autouse=True)
+def the_real_clock():
+    """It is back after each test."""
+    before = clock.use_clock(clock.Clock())
+    yield
+    clock.use_clock(before)
+
+
+def test_nothing_to_do(grid):
+    """It says so, and the exit code is 0."""
+    assert grid("plan").strip() == "Nothing to do. Nodes cost $0.00/h now, $0.00/h after that."
+
+
+def test_nodes_that_come(grid):
+    """How many of what, for which jobs, and for how much; the exit code is 2."""
+    grid.scheduler.queue("a", slots=9)
+    lines = grid("plan", code=2).splitlines()
+    assert lines[0].split() == ["+", "create", "3", "of", "htc/Standard_F4s", "+$0.60/h"]
+    assert lines[1] == "    for job a"
+    assert lines[-1] == "3 to create. Nodes cost $0.00/h now, $0.60/h after that."
+    assert not grid.cluster.nodes
+
+
+def test_nodes_that_go(site):
+    """For how long they were idle, and what would spare them; they are told of once, though they
+    are drained first."""
+    text = site("plan", code=2)
+    lines = text.splitlines()
+    assert lines[0].startswith("- delete  htc-1, htc-2 (2 of htc/Standard_F4s)")
+    assert lines[0].endswith("-$0.40/h")
+    assert "has no work for 5 min; what would spare it: a job that fits it" in lines[1]
+    assert "drain" not in text
+    assert all(len(line) <= 80 for line in lines)
+    assert {node.target_state for node in site.cluster.nodes.values()} == {"Started"}
+
+
+def test_nodes_that_stay_though_they_are_idle(site):
+    """By the guard that spares them."""
+    site.scheduler.queue("a", slots=1, **{"node.exists": False})
+    assert "htc-1, htc-2 kept: nodes like it are created in the same pass" in site("plan", code=2)
+
+
+def test_caps_are_told(grid):
+    """What is not asked for yet, and why."""
+    grid.config["autoscale"] = {"max_new_nodes_per_pass": 2}
+    grid.scheduler.queue("a", slots=40)
+    text = grid("plan", code=2)
+    assert "+ create  2 of htc/Standard_F4s" in text
+    assert "8 nodes not asked for yet: is left for the next pass: at most 2 new nodes" in text
+
+
+def test_jobs_that_wait(grid):
+    """For a limit, as soon as it is free."""
+    grid.scheduler.queue("a", slots=44)
+    text = " ".join(grid("plan", code=2).split())
+    assert "! 1 job will wait (a): " in text
+
+
+def test_a_job_that_can_never_run(grid):
+    """The exit code is 3, whatever else there is to do."""
+    grid.scheduler.queue("a", slots=1)
+    grid.scheduler.queue("b", slots=1, ncpus=1000)
+    assert "! 1 job can never run (b): " in grid("plan", code=3)
+
+
+def test_json(site):
+    """All that is told, as data."""
+    site.scheduler.queue("b", slots=1, ncpus=1000)
+    found = json.loads(site("plan", "-F", "json", code=3))
+    assert [(row["action"], row["node"]) for row in found["changes"]] == [
+        ("drain", "htc-1"),
+        ("drain", "htc-2"),
+        ("delete", "htc-1"),
+        ("delete", "htc-2"),
+    ]
+    assert found["changes"][-1]["idle_seconds"] == IDLE
+    assert found["cost_per_hour"]["after"] == {"per_hour": 0.0, "unpriced": 0}
+    assert [(row["job"], row["never"]) for row in found["waiting"]] == [("b", True)]
+
+
+def test_colours_on_a_terminal_alone(grid, monkeypatch):
+    """And not where NO_COLOR is set."""
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    grid.scheduler.queue("a", slots=1)
+
+    def shown() -> str:
+        monkeypatch.setattr(sys, "stdout", screen := Terminal())
+        grid("plan", code=2)
+        return screen.getvalue()
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert shown().startswith("\x1b[32m+ create")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in shown()
+
+
+def test_names_of_jobs_act_on_no_terminal(grid):
+    """Whatever a user has called them."""
+    grid.scheduler.queue("a\x1b[31m\nb", slots=1)
+    assert r"for job a\x1b[31m\nb" in grid("plan", code=2)
+
+
+# -- apply
+
+
+def planned(site, *options, code=2):
+    """The path of a plan as things are now."""
+    path = site.home / "plan.json"
+    site("plan", "--out", str(path), *options, code=code)
+    return str(path)
+
+
+def test_a_plan_is_carried_out(site):
+    """With all that is in it."""
+    site.scheduler.queue("a", slots=8, **{"node.vm_size": "Standard_F8s"})
+    site.cluster.add_bucket("htc", "Standard_F8s", 10, 10)
+    path = planned(site)
+    site("apply", path)
+    states = {str(node.name): str(node.target_state) for node in site.cluster.nodes.values()}
+    assert states == {"htc-1": "Terminated", "htc-2": "Terminated", "htc-3": "Started"}
+    assert "1 created" in site.errors
+
+
+def test_a_plan_is_carried_out_once(site):
+    """After that the world is another one."""
+    path = planned(site)
+    site("apply", path)
+    site("apply", path, code=1)
+    assert "node htc-1 is " in site.errors
+    assert "a pass would not" in site.errors
+
+
+def test_apply_takes_the_lock(site):
+    """As a pass does."""
+    path = planned(site)
+    lock = site.scheduler.new_singleton_lock({"lock_file": str(site.home / "lock.file")})
+    site("apply", path, code=3)
+    lock.unlock()
+    site("apply", path)
+
+
+def test_what_is_not_planned_is_not_done(site, monkeypatch):
+    """Where the world moves between the last look and the pass itself, the gate stands in the
+    way."""
+    path = planned(site)
+    look, readings = site.scheduler._read_jobs_and_nodes, []
+
+    def read(config):
+        readings.append(config)
+        if len(readings) == 4:  # the command line, twice the rehearsal, then the pass
+            site.scheduler.queue("late", slots=8, **{"node.exists": False})
+        return look(config)
+
+    monkeypatch.setattr(site.scheduler, "_read_jobs_and_nodes", read)
+    site("apply", path, code=0)
+    assert len(readings) >= 5
+    assert {str(node.name) for node in site.cluster.nodes.values()} == {"htc-1", "htc-2"}
+    assert "NotPlanned" in site.errors
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda site: site.cluster.nodes.pop("htc-1"), "node htc-1 is gone"),
+        (lambda site: site.config.update(idle_timeout=1000), "the configuration has changed"),
+        (lambda site: site.scheduler.queue("x", slots=8), "job x is new"),
+    ],
+)
+def test_a_world_that_has_moved(site, change, said):
+    """It is said what has changed, in one line, and nothing is done."""
+    path = planned(site)
+    change(site)
+    before = {str(n.name): str(n.target_state) for n in site.cluster.nodes.values()}
+    site("apply", path, code=1)
+    assert said in site.errors
+    assert "nothing was changed" in site.errors
+    assert len(site.errors.splitlines()) == 1
+    assert {str(n.name): str(n.target_state) for n in site.cluster.nodes.values()} == before
+
+
+def test_a_job_that_has_ended(grid):
+    """Its node is not needed any more."""
+    grid.scheduler.queue("a", slots=4)
+    path = planned(grid)
+    grid.scheduler.jobs.clear()
+    grid("apply", path, code=1)
+    assert "job a has ended: a pass would not create 1 of htc/Standard_F4s" in grid.errors
+
+
+def test_a_limit_that_has_changed(grid):
+    """With both values."""
+    grid.scheduler.queue("a", slots=40)
+    path = planned(grid)
+    array = grid.cluster.get_cluster_status().nodearrays[0]
+    array.buckets[0].max_count = array.buckets[0].available_count = 3
+    grid("apply", path, code=1)
+    assert "the limit htc/Standard_F4s max_count was 10 and is 3" in grid.errors
+
+
+def test_what_has_changed_and_does_not_matter(site):
+    """A job for which there is room on a node that stays."""
+    site.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3", keep_alive=True)
+    path = planned(site)
+    site.scheduler.queue("small", slots=1, **{"node.name": "htc-3"})
+    site("apply", path)
+    assert site.cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "there is no such file"),
+        ("{", "expected JSON"),
+        ('{"changes": []}', "expected what `azscale plan --out` writes"),
+        ('{"format": "azscale plan", "version": 99}', "expected a plan of version 1, found 99"),
+        ('{"format": "azscale plan", "version": 1}', "it was changed since it was written"),
+    ],
+)
+def test_what_is_no_plan(grid, text, said):
+    """It is said in one line."""
+    path = grid.home / "plan.json"
+    if text is not None:
+        path.write_text(text)
+    grid("apply", str(path), code=1)
+    assert said in grid.errors
+    assert len(grid.errors.splitlines()) == 1
+
+
+def test_a_plan_that_somebody_has_changed(site):
+    """It is not what was looked at."""
+    path = planned(site)
+    saved = json.loads((site.home / "plan.json").read_text())
+    saved["made_from"]["jobs"]["other"] = "1 slots"
+    (site.home / "plan.json").write_text(json.dumps(saved))
+    site("apply", path, code=1)
+    assert "its fingerprint is another" in site.errors
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(40, "40 s"), (301, "5 min"), (7200, "2.0 h"), (119, "119 s")]
+)
+def test_times_in_words(seconds, said):
+    """Short, with their unit."""
+    assert in_time(seconds) == said
