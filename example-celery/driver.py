@@ -212,6 +212,16 @@ class CeleryDriver(SchedulerDriver):
         self._registry.dismiss(nodes)
         return nodes
 
+    def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
+        """Nodes whose workers answer join, and may go when they have no task."""
+        heard = [node for node, worker in self._registry.of(nodes) if worker.heard]
+        if hook == "add_nodes_to_cluster":
+            return heard
+        if hook == "handle_draining":
+            return self._without_tasks(heard)
+        gives_up = hook in ("handle_boot_timeout", "handle_failed_nodes")
+        return self._without_tasks(nodes) if gives_up else nodes
+
     def _without_tasks(self, nodes: list[Node]) -> list[Node]:
         busy = {id(node) for node, worker in self._registry.of(nodes) if worker.held}
         return [node for node in nodes if id(node) not in busy]

@@ -347,6 +347,13 @@ class QueueDriver(SchedulerDriver):
                 self._lose(worker, f"its node {node.name} is deleted")
         return nodes
 
+    def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
+        """Nodes whose workers are there join; those on which something runs stay."""
+        if hook == "add_nodes_to_cluster":
+            return [node for node, _ in self._of(nodes)]
+        goes = hook in ("handle_draining", "handle_boot_timeout", "handle_failed_nodes")
+        return self._without_work(nodes) if goes else nodes
+
     def _without_work(self, nodes: list[Node]) -> list[Node]:
         busy = {id(node) for node, workers in self._of(nodes) if any(each.busy for each in workers)}
         return [node for node in nodes if id(node) not in busy]

@@ -38,6 +38,19 @@ def test_an_idle_worker_leaves_its_queues_before_its_node_may_go(driver, workers
     assert workers.told == [("cancel_consumer", "default", "htc-1")]
 
 
+def test_what_is_foreseen_is_what_is_known_of_workers(driver, workers):
+    """Nobody is asked, and nobody is told anything."""
+    workers.answers = [a_worker("htc-1", held=("t",)), a_worker("htc-2")]
+    look(driver)
+    busy, idle, unknown = (node_of_worker(f"htc-{n}") for n in (1, 2, 3))
+    nodes = [busy, idle, unknown]
+    assert driver.foresee("add_nodes_to_cluster", nodes) == [busy, idle]
+    assert driver.foresee("handle_draining", nodes) == [idle]
+    assert driver.foresee("handle_failed_nodes", nodes) == [idle, unknown]
+    assert driver.foresee("handle_post_delete", nodes) == nodes
+    assert workers.told == []
+
+
 def test_a_worker_that_fetched_a_task_meanwhile_keeps_its_node(driver, workers):
     """It drains, and its node goes when a later pass finds it empty."""
     workers.answers = [a_worker()]

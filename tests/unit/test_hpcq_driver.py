@@ -193,6 +193,26 @@ def test_a_node_that_is_gone_has_its_jobs_run_again_elsewhere(site):
     assert "is gone, runs again" in queue.store.history(job)[0][3]
 
 
+def test_what_is_foreseen_of_nodes_is_what_becomes_of_them(site):
+    """Those without workers do not join, and those on which something runs do not go."""
+    queue, cluster, loop = site()
+    job = queue.submit(an_array(8))
+    names = loop.run_once().created
+    cluster.assign_ip(names)
+    cluster.update_state("Ready", names)
+    node_id = cluster.nodes[names[0]].delayed_node_id.node_id
+    join(queue.store, "w", 4, node_id=node_id)
+    begin(queue.store, "w", (job, 0, 8))
+    demand = loop.run_once().demand
+    nodes = [node for node in demand.compute_nodes if node.exists]
+    for hook in ("add_nodes_to_cluster", "handle_draining", "handle_boot_timeout"):
+        foreseen = loop.driver.foresee(hook, nodes)
+        assert [n.name for n in foreseen] == [n.name for n in getattr(loop.driver, hook)(nodes)]
+        assert (node_id in {n.delayed_node_id.node_id for n in foreseen}) is (
+            hook == "add_nodes_to_cluster"
+        )
+
+
 def test_a_worker_that_joins_from_a_node_that_is_to_go_begins_nothing(site):
     queue, cluster, loop = site(slots_per_node=1)
     job = queue.submit(an_array(2))

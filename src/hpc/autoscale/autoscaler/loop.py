@@ -23,6 +23,7 @@ from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.util import NullSingletonLock, SingletonLock
 
 NewDriver = Callable[[], SchedulerDriver]
 
@@ -97,10 +98,20 @@ class Autoscaler:
         then, but for workers of hosts on premises that were started. Errors after that are in the
         summary.
         """
+        return self._told_of(hooks.new_lock)
+
+    def run_locked(self) -> PassSummary:
+        """One pass, as `run_once`, for a caller that holds the lock already."""
+        return self._told_of(lambda driver, config: NullSingletonLock())
+
+    def _told_of(
+        self, take_lock: Callable[[SchedulerDriver, dict[str, Any]], SingletonLock]
+    ) -> PassSummary:
+        """One pass under a lock, of which the reporter is told."""
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)
         driver, config = self._next_driver()
-        lock = hooks.new_lock(driver, config)
+        lock = take_lock(driver, config)
         try:
             summary = self._run(started_at, driver, config)
         finally:

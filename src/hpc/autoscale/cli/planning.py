@@ -11,7 +11,6 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from typing import Any
 
-from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import PassSummary, hooks
 from hpc.autoscale.autoscaler.commanding import BOUNDS
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
@@ -20,7 +19,7 @@ from hpc.autoscale.cli.plan_text import print_plan
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.rehearsal import PassPlan, PlanError, Rehearsal
-from hpc.autoscale.rehearsal.plan import left_undone
+from hpc.autoscale.rehearsal.plan import Bounds, left_undone
 
 NOTHING, CHANGES, NEVER = 0, 2, 3
 """Exit codes of plan: nothing to do, changes, and some job can never run."""
@@ -82,7 +81,6 @@ class PlanCommands(CommandLine):
             summary = self._carried_out(config, plan)
         finally:
             lock.unlock()
-        SummaryReporter(errors=False).pass_finished(summary)
         if not summary.ok:
             raise PassIncomplete(summary)
         left = left_undone(plan, summary)
@@ -92,13 +90,10 @@ class PlanCommands(CommandLine):
 
     def _carried_out(self, config: Config, plan: PassPlan) -> PassSummary:
         """The pass that does what was planned and nothing else; the lock is held."""
-        from hpc.autoscale.rehearsal.plan import Bounds
-
         bounded = {**config, BOUNDS: Bounds(plan).objection}
-        began = clock.time()
+        reporter = SummaryReporter(errors=False)
         with stop_on_signals():
-            one = self._autoscaler(bounded, dry_run=False).look()
-        return one.summary(began, clock.time())
+            return self._autoscaler(bounded, dry_run=False, reporter=reporter).run_locked()
 
 
 def _as_json(found: Rehearsal) -> Mapping[str, Any]:
