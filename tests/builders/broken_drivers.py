@@ -10,6 +10,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.results.verdicts import Verdict
 
 
 class EndsWithABadJob(MemoryDriver):
@@ -139,6 +140,11 @@ class IsRestless(MemoryDriver):
         for node in nodes:
             self.scheduler.ask()[host_of(node)].takes_work = self.passes != 4
         return nodes
+
+
+class CannotExplain(MemoryDriver):
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        raise PermissionError("qalter: job is not yours")
 
 
 class KnowsOnlyWhatItJoined(MemoryDriver):
@@ -363,6 +369,7 @@ BROKEN = [
     ("test_joining_is_repeated_every_pass", JoinsOnlyOnce, "ValueError: .* exists already"),
     ("test_a_host_name_that_is_used_again_joins", RemembersDrainedHosts, "the new htc-1 is ready"),
     ("test_nothing_changes_when_nothing_happens", IsRestless, "nothing has happened"),
+    ("test_a_job_is_told_once_why_it_waits", CannotExplain, "explain_job: .*not yours"),
     ("test_another_process_goes_on", KnowsOnlyWhatItJoined, "another process runs a pass"),
     ("test_running_work_keeps_its_node", AssignsNothing, "in the node's `assignments`"),
     ("test_idle_nodes_drain_before_they_go", DoesNotDrain, "still takes new work"),

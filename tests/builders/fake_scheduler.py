@@ -19,6 +19,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.results.verdicts import Verdict
 
 RunPass = Callable[..., PassSummary]
 
@@ -42,6 +43,7 @@ class FakeScheduler(SchedulerDriver):
             None  # jobs and hosts from the second time on that the scheduler is read
         )
         self.calls: list[str] = []
+        self.explained: list[tuple[str, Verdict]] = []
         self.given: dict[str, list[NodeName]] = {}
         self.failing: dict[str, BaseException] = {}
         self.answers: dict[str, list[Node]] = {}
@@ -100,6 +102,10 @@ class FakeScheduler(SchedulerDriver):
 
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         return self._hook("handle_post_delete", nodes)
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        self.explained.append((job.name, verdict))
+        self._hook("explain_job", [])
 
 
 @pytest.fixture

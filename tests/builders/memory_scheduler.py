@@ -11,6 +11,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.testing import Host, Machine, SchedulerWorld, SelfStartingWorld
 
 SLOTS = 4
@@ -33,6 +34,7 @@ class Scheduler:
         self.answers = True
         self.waiting = 0
         self.nonsense: list[int] = []
+        self.comments: dict[str, str] = {}
         self.entries: dict[str, Entry] = {}
 
     def ask(self) -> dict[str, Entry]:
@@ -97,6 +99,9 @@ class MemoryDriver(SchedulerDriver):
             if not entry.takes_work and len(node.assignments) > entry.running:
                 entry.takes_work = True
         return ready
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        self.scheduler.comments[job.name] = verdict.line
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
         return nodes

@@ -1,7 +1,8 @@
 """`azscale explain` names the cause, in its first line, for each of the prepared causes.
 
-`causes/causes.json` is the table. A row has a cluster, what waits, and what happened before: `steps`
-of passes, time that goes by, failures. docs/troubleshooting.md is written from the same rows.
+`causes/causes.json` is the table. A row has a cluster, what waits, and what happened before:
+`steps` of passes, time that goes by, failures. docs/troubleshooting.md is written from the same
+rows.
 """
 
 import contextlib

@@ -10,6 +10,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.results.verdicts import Stand, Verdict
 
 
 class FileQueueDriver(SchedulerDriver):
@@ -98,6 +99,11 @@ class FileQueueDriver(SchedulerDriver):
         scheduler_nodes[:] = [node for node in scheduler_nodes if node not in lost]
         if not self._read_only:
             self.handle_post_delete(list[Node](lost))
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        """Note on a task why it waits, where its user looks; nothing on one that waits no more."""
+        waits = verdict.stand in (Stand.WAITS, Stand.NEVER)
+        self._queue.comment(job.name, verdict.line if waits else "")
 
 
 def as_job(task: object) -> Job:

@@ -49,6 +49,17 @@ class FileQueue:
         with self._changing() as state:
             state["waiting"] += tasks
 
+    def comments(self) -> dict[str, str]:
+        """What is noted on tasks, by name: what users see of a task that waits."""
+        return dict(self._read().get("comments", {}))
+
+    def comment(self, task: str, text: str) -> None:
+        """Note something on a task; an empty text takes back what is noted."""
+        with self._changing() as state:
+            comments = state.setdefault("comments", {})
+            comments.pop(task, None)
+            comments.update({task: text} if text else {})
+
     def start(self, hostname: str) -> bool:
         """Start the task that waits longest on a host.
 

@@ -48,6 +48,7 @@ REQUESTS_FILE = "requests.db"
 BACKOFF_FILE = "backoff.db"
 CLUSTERS_FILE = "clusters.db"
 GANGS_FILE = "gangs.db"
+VERDICTS_FILE = "verdicts.json"
 CAUSES_LOGGED = 50
 """Reasons why jobs wait that one pass writes to the log at most."""
 
@@ -147,6 +148,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     if config.get("clusters"):
         config.setdefault("clustersdb", os.path.join(directory, CLUSTERS_FILE))
     config.setdefault("gangsdb", os.path.join(directory, GANGS_FILE))
+    config.setdefault("verdicts_file", os.path.join(directory, VERDICTS_FILE))
     if config.get("requests_file") or config.get("read_only"):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}

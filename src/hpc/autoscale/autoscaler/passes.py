@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, hosts_alone, learning, witness
-from hpc.autoscale.autoscaler.faults import Faults, try_each
+from hpc.autoscale.autoscaler.faults import Faults, one_line, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.autoscaler.telling import Telling
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
@@ -131,6 +132,19 @@ class Pass:
         self._grow(calculator, demand)
         if self._remember(calculator):
             self._shrink(calculator, [*self._marked, *failed])
+        self._tell_why_jobs_wait()
+
+    def _tell_why_jobs_wait(self) -> None:
+        """Let the driver put it where users look, for jobs of which there is something new."""
+        telling = Telling(self.driver, self.config.get("verdicts_file"))
+        if telling.is_wanted:
+            unsatisfied, set_aside = self.outcome["unsatisfied"], self.outcome["set_aside"]
+            jobs = [job for job in self._jobs if not isinstance(job, RequestJob)]
+            try:
+                telling.tell(jobs, unsatisfied, set_aside)
+            except Exception as error:  # noqa: BLE001  nothing depends on it
+                self.notes.append(f"telling why jobs wait: {one_line(error)}")
+            self.notes += telling.notes
 
     @property
     def calculator(self) -> DemandCalculator | None:

@@ -25,6 +25,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.util import NullSingletonLock, SingletonLock, partition, take_lock
 
 # How many placement groups without use are kept at hand, and how many a nodearray may have at most,
@@ -160,6 +161,20 @@ class SchedulerDriver(ABC):
         """Nodes that are wanted beside those for jobs, as nodearray definitions in the form of
         `hpc.autoscale.jetpack.update`. Called after the jobs were read, also in dry runs."""
         return ()
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:  # noqa: B027 - optional
+        """Put what there is to say of a job where its user looks, such as the comment of the job:
+        `verdict.line` is one sentence, `verdict.code` one word.
+
+        Called at the end of a pass, for jobs that wait or cannot be looked at, when their verdict
+        is another than before, and once when they wait no more. What is raised is noted and harms
+        nothing.
+        """
+
+    @property
+    def has_place_for_verdicts(self) -> bool:
+        """Whether `explain_job` does anything: whether a subclass has one."""
+        return type(self).explain_job is not SchedulerDriver.explain_job
 
     def reading_stamp(self) -> object | None:
         """What tells the answer that was last read from others, such as the number that the

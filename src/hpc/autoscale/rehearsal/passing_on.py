@@ -25,6 +25,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.util import SingletonLock
 
 
@@ -147,6 +148,15 @@ class PassingDriver(SchedulerDriver):
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         """The driver's."""
         return self.driver.wanted_arrays(config)
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        """The driver's."""
+        self.driver.explain_job(job, verdict)
+
+    @property
+    def has_place_for_verdicts(self) -> bool:
+        """The driver's."""
+        return self.driver.has_place_for_verdicts
 
     def reading_stamp(self) -> object | None:
         """The driver's."""

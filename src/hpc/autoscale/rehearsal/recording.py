@@ -38,6 +38,7 @@ from hpc.autoscale.rehearsal.changes import Action, Command, Seen
 from hpc.autoscale.rehearsal.inputs import Inputs
 from hpc.autoscale.rehearsal.passing_on import PassingBinding, PassingDriver
 from hpc.autoscale.rehearsal.state import StateCopy
+from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.util import NullSingletonLock, SingletonLock
 
 _COMMANDS: Mapping[str, Action] = {"start": "start", "shutdown": "delete", "delete": "delete"}
@@ -211,6 +212,14 @@ class RecordingDriver(PassingDriver):
         reading = super().read_jobs_and_nodes(_read_only(config), force)
         self.recorder.inputs = self.recorder.inputs.with_jobs(reading)
         return reading
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        """Nobody is told."""
+
+    @property
+    def has_place_for_verdicts(self) -> bool:
+        """Nobody is to be told."""
+        return False
 
     def new_singleton_lock(self, config: dict[str, Any]) -> SingletonLock:
         """None: others may go on with their work."""

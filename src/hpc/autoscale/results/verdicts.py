@@ -118,6 +118,14 @@ class Verdict:
     fixes: tuple[Fix, ...] = ()
     until: float | None = None
 
+    @property
+    def key(self) -> str:
+        """What it comes to without figures and times: another one where the verdict has
+        changed."""
+        first = self.causes[0] if self.causes else None
+        where = f"/{first.where}" if first is not None and first.where else ""
+        return f"{self.stand}/{self.code}{where}"
+
     def about_another(self, about: str) -> Verdict:
         """The same of something else that is like it."""
         said = self.line

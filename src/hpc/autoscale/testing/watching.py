@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
+from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.passing_on import PassingDriver
+from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.testing.promise import BrokenPromise, hosts_of, settle, short
 from hpc.autoscale.testing.world import Host, SchedulerWorld
 
@@ -27,6 +30,7 @@ class WatchedDriver(PassingDriver):
     `broken`   what it did that it must never do, as sentences `raised`   what its hooks raised
     `before`   by the name of a hook: what is to happen just before it is called next `repeats`
     whether each hook is called twice with the same nodes, as after a pass that was cut short
+    `told` names of the jobs that it was told about
 
     `kept_out` are the names of nodes that the driver is not asked to let in, as if the scheduler
     refused them.
@@ -40,10 +44,21 @@ class WatchedDriver(PassingDriver):
         self.raised: list[Exception] = []
         self.before: dict[str, Callable[[], object]] = {}
         self.repeats = False
+        self.told: list[str] = []
         self._kept_out = kept_out
         self._world = world
 
     # -- watched
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        """The driver's; twice where hooks are repeated. What it was told of is kept in `told`."""
+        self.told.append(str(job.name))
+        for _ in range(2 if self.repeats else 1):
+            try:
+                self.driver.explain_job(job, verdict)
+            except Exception as error:
+                self.broken.append(f"explain_job: {one_line(error)}")
+                raise
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False

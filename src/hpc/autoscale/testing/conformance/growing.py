@@ -120,6 +120,22 @@ class Growing:
         )
         _unchanged(stage, before, "nothing has happened between two passes")
 
+    def test_a_job_is_told_once_why_it_waits(self, stage: Stage) -> None:
+        """explain_job, if there is one, may be called again, raises nothing and changes nothing but
+        what users read; the same is not said in every pass."""
+        stage.driver.repeats = True
+        stage.submit(100 * stage.world.tasks_per_node)
+        for _ in range(2):
+            stage.run()
+        told, before = list(stage.driver.told), snapshot(stage)
+        stage.run()
+        expect(
+            stage.driver.told == told,
+            f"expected nothing new to be said of jobs, found {stage.driver.told[len(told):]}: the"
+            " verdict of a job may not depend on the driver",
+        )
+        _unchanged(stage, before, "a job was told why it waits")
+
     def test_another_process_goes_on(self, stage: Stage) -> None:
         """A driver that has just been made knows from the scheduler what the one before it did."""
         (host,) = stage.grow(1)

@@ -1,0 +1,132 @@
+"""Telling the scheduler why jobs wait, so that users see it where they look.
+
+A driver that has `explain_job` is called for each job whose verdict is another than it was told
+last. What was told is kept in a file, so that the next process does not say it again. Nothing of
+this ever harms a pass: what a hook raises is a note, and the file may be lost. Called by `passes`
+at the end of a real pass.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.errors import counted, one_line
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
+
+TOLD_PER_PASS = 500
+"""Jobs that one pass tells of at most; the others are told of in later ones."""
+
+_GIVE_UP_AFTER = 3
+
+
+class Telling:
+    """What the driver was told of jobs. `path`: the file; None where nothing outlives this
+    object."""
+
+    def __init__(self, driver: SchedulerDriver, path: str | None) -> None:
+        self.notes: list[str] = []
+        self._driver = driver
+        self._path = path
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the driver does anything with a verdict."""
+        return self._driver.has_place_for_verdicts
+
+    def tell(
+        self,
+        jobs: Iterable[object],
+        unsatisfied: Sequence[UnsatisfiedJob],
+        set_aside: Sequence[SetAsideJob],
+    ) -> list[str]:
+        """Tell of jobs that wait, and of those that did and do no more; names of those told of."""
+        before = self._read()
+        waiting = {job.name: job for job in unsatisfied}
+        aside = {job.name: job for job in set_aside}
+        now: dict[str, str] = {}
+        told: list[str] = []
+        failures = left = 0
+        for job in jobs:
+            name = getattr(job, "name", None)
+            if not isinstance(job, Job) or name is None or name in now:
+                continue
+            verdict = self._verdict(name, job, waiting, aside, before)
+            if verdict is None:
+                continue
+            key = verdict.key
+            if before.get(name) == key:
+                now[name] = key
+                continue
+            if len(told) >= TOLD_PER_PASS or failures >= _GIVE_UP_AFTER:
+                left += 1
+                now.update({name: before[name]} if name in before else {})
+                continue
+            if self._say(job, verdict):
+                told.append(name)
+                now[name] = key
+            else:
+                failures += 1
+        if left:
+            logging.info("%s are told later why they wait", counted(left, "job"))
+        if now != before:
+            self._write(now)
+        return told
+
+    @staticmethod
+    def _verdict(
+        name: str,
+        job: Job,
+        waiting: Mapping[str, UnsatisfiedJob],
+        set_aside: Mapping[str, SetAsideJob],
+        before: Mapping[str, str],
+    ) -> Verdict | None:
+        """What to tell of a job now; None where there is nothing to tell of it."""
+        if name in waiting:
+            return waiting[name].verdict
+        if name in set_aside:
+            text = set_aside[name].reason
+            line = f"Job {name} is set aside: {text}"
+            cause = Cause("SetAside", text)
+            return Verdict(f"job {name}", Stand.NEVER, "SetAside", line, (cause,))
+        if name not in before or job.metadata.get("job_state") == "running":
+            return None
+        line = f"Job {name} waits no more: nodes for it are there, or on their way"
+        return Verdict(f"job {name}", Stand.COMES, "Starts", line, (Cause("Starts", line),))
+
+    def _say(self, job: Job, verdict: Verdict) -> bool:
+        try:
+            self._driver.explain_job(job, verdict)
+        except Exception as error:  # noqa: BLE001  a hook, of which nothing depends
+            self.notes.append(f"telling why job {job.name} waits: {one_line(error)}")
+            logging.warning("%s", self.notes[-1])
+            return False
+        return True
+
+    def _read(self) -> dict[str, str]:
+        if self._path is None:
+            return {}
+        try:
+            found: Any = json.loads(Path(self._path).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        if not isinstance(found, dict):
+            return {}
+        return {str(name): key for name, key in found.items() if isinstance(key, str)}
+
+    def _write(self, told: Mapping[str, str]) -> None:
+        if self._path is None:
+            return
+        unfinished = f"{self._path}.{os.getpid()}"
+        try:
+            Path(unfinished).write_text(json.dumps(told), encoding="utf-8")
+            os.replace(unfinished, self._path)
+        except OSError as error:
+            logging.warning("%s cannot be written: %s", self._path, error.strerror)

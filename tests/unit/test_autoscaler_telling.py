@@ -1,0 +1,101 @@
+"""Why a job waits is told to the scheduler when it is news, and never harms a pass."""
+
+import json
+
+import pytest
+
+from builders.fake_scheduler import FakeScheduler, cluster, now, run, scheduler
+from hpc.autoscale.autoscaler import telling
+from hpc.autoscale.jobs import UnusableJob
+from hpc.autoscale.testing import a_job
+
+__all__ = ["cluster", "now", "run", "scheduler"]
+
+TOO_MANY = 100  # ten nodes have forty cores
+
+
+def codes(scheduler):
+    """What was told of which job, so far."""
+    return [(name, verdict.code) for name, verdict in scheduler.explained]
+
+
+def test_it_is_told_once_and_again_when_it_is_another(run, scheduler, now):
+    """Not in every pass, also not by another process; and when the job waits no more."""
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+    run()
+    assert [name for name, _ in codes(scheduler)] == ["big"]
+    first = scheduler.explained[0][1]
+    assert first.line.startswith("Job big waits: ")
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+    run()
+    assert len(scheduler.explained) == 1
+    scheduler.jobs = [a_job("big", {"ncpus": 99})]
+    run()
+    assert codes(scheduler)[1:] == [("big", "TooLarge")]
+    scheduler.jobs = [a_job("big", tasks=1)]
+    run()
+    assert codes(scheduler)[2:] == [("big", "Starts")]
+    scheduler.jobs = [a_job("big", tasks=1)]
+    run()
+    assert len(scheduler.explained) == 3
+
+
+def test_a_dry_run_tells_nobody(run, scheduler):
+    """It changes nothing anywhere."""
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+    run(dry_run=True)
+    assert scheduler.explained == []
+
+
+def test_jobs_that_are_set_aside_are_told_why(run, scheduler):
+    """In the words of the driver."""
+    scheduler.jobs = [a_job("one"), UnusableJob("bad", "expected a walltime, found 'soon'")]
+    run()
+    ((name, verdict),) = scheduler.explained
+    assert (name, verdict.code) == ("bad", "SetAside")
+    assert "expected a walltime" in verdict.line
+
+
+def test_an_error_of_the_hook_is_a_note_and_tried_again(run, scheduler):
+    """The pass is as good as without; after three it is given up until the next one."""
+    scheduler.jobs = [a_job(f"big{number}", tasks=TOO_MANY) for number in range(8)]
+    scheduler.failing["explain_job"] = RuntimeError("qalter: not yours")
+    summary = run()
+    assert summary.ok
+    assert len([note for note in summary.notes if "qalter: not yours" in note]) == 3
+    scheduler.failing.clear()
+    scheduler.jobs = [a_job(f"big{number}", tasks=TOO_MANY) for number in range(8)]
+    scheduler.explained.clear()
+    run()
+    assert len({name for name, _ in codes(scheduler)}) == 8
+
+
+def test_so_many_are_told_in_one_pass_and_the_others_in_the_next(run, scheduler, monkeypatch):
+    """A command of the scheduler for each of ten thousand jobs would hold a pass for long."""
+    monkeypatch.setattr(telling, "TOLD_PER_PASS", 3)
+    told = []
+    for _ in range(3):
+        scheduler.jobs = [a_job(f"big{number}", tasks=TOO_MANY) for number in range(8)]
+        run()
+        told.append(len(scheduler.explained))
+    assert told == [3, 6, 8]
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"big": 3}', "{"])
+def test_a_file_that_cannot_be_used_costs_a_repetition(run, scheduler, tmp_path, content):
+    """And nothing else; it is written anew."""
+    path = tmp_path / "verdicts.json"
+    path.write_text(content)
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+    assert run().ok
+    assert len(scheduler.explained) == 1
+    assert list(json.loads(path.read_text())) == ["big"]
+
+
+def test_drivers_without_the_hook_cost_nothing(run, scheduler, monkeypatch, tmp_path):
+    """No verdict is worked out, and no file written."""
+    monkeypatch.delattr(FakeScheduler, "explain_job")
+    monkeypatch.setattr(telling.Telling, "tell", lambda *_: pytest.fail("nobody wants it"))
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+    run()
+    assert not (tmp_path / "verdicts.json").exists()
