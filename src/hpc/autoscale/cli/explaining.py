@@ -12,14 +12,14 @@ from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.explaining.asking import Queue
-from hpc.autoscale.explaining.buckets import (
+from hpc.autoscale.explaining.of_buckets import (
     bucket_names,
     explain_buckets,
     explain_constraints,
     find_buckets,
 )
-from hpc.autoscale.explaining.jobs import explain_job
-from hpc.autoscale.explaining.nodes import explain_node, find_node
+from hpc.autoscale.explaining.of_jobs import explain_job
+from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.text import lines_of
 from hpc.autoscale.explaining.trouble import verdict_on_trouble

@@ -14,18 +14,18 @@ from typing import NamedTuple
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.placement import Listener
-from hpc.autoscale.node.nodemanager.trial import Trial
+from hpc.autoscale.node.nodemanager.supposing import Supposition
 from hpc.autoscale.packing.plan import Plan, Request
 
-Change = Callable[[Trial], None]
+Change = Callable[[Supposition], None]
 """Makes a change to a copy of the engine's state, before anything is placed on it."""
 
 
-class Answer(NamedTuple):
+class Granted(NamedTuple):
     """What a job gets: the plan for it, on a trial."""
 
     plan: Plan
-    trial: Trial
+    trial: Supposition
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -43,10 +43,10 @@ class Queue:
 
     def __init__(self) -> None:
         self.is_exact = True
-        self._before: Trial | None = None
+        self._before: Supposition | None = None
         self._jobs: list[tuple[Job, Request]] = []
         self._turns: dict[int, int] = {}
-        self._ahead: tuple[int, Trial] | None = None
+        self._ahead: tuple[int, Supposition] | None = None
 
     def watch(self, calculator: DemandCalculator) -> None:
         """Remember what the calculator is given to place from now on."""
@@ -54,7 +54,7 @@ class Queue:
 
         def watched(jobs: Sequence[Job], listener: Listener | None = None) -> list[Outcome]:
             if self._before is None:
-                self._before = calculator.node_mgr.trial()
+                self._before = calculator.node_mgr.suppose()
                 packing = calculator.config.get("packing") or {}
                 # what follows is placed by plans, or kept from parts of the cluster
                 self.is_exact = packing.get("objective") != "cost"
@@ -77,7 +77,7 @@ class Queue:
         """How many jobs come before a job."""
         return self._turns.get(id(job), 0)
 
-    def at_turn(self, job: Job) -> Trial | None:
+    def at_turn(self, job: Job) -> Supposition | None:
         """The state when it is a job's turn, which is not to be changed but by who changes it back;
         None of a job that has no turn."""
         turn = self._turns.get(id(job))
@@ -87,7 +87,7 @@ class Queue:
             self._ahead = turn, self._placed(turn, None)
         return self._ahead[1]
 
-    def run(self, job: Job, change: Change | None) -> Answer | None:
+    def run(self, job: Job, change: Change | None) -> Granted | None:
         """What a job gets when a change was made before the first job was placed; None where it
         does not get all that it wants."""
         turn = self._turns.get(id(job))
@@ -96,12 +96,12 @@ class Queue:
         return self.ask(self._placed(turn, change), job, self._jobs[turn][1])
 
     @staticmethod
-    def ask(trial: Trial, job: Job, request: Request) -> Answer | None:
+    def ask(trial: Supposition, job: Job, request: Request) -> Granted | None:
         """What a job gets of a trial, which stays as it is; None where it is not all."""
         plan = job.tried_on(trial, request)
-        return Answer(plan, trial) if plan is not None and plan.units >= request.units else None
+        return Granted(plan, trial) if plan is not None and plan.units >= request.units else None
 
-    def _placed(self, turn: int, change: Change | None) -> Trial:
+    def _placed(self, turn: int, change: Change | None) -> Supposition:
         if self._before is None:
             raise RuntimeError("expected a queue that was watched")
         trial = self._before.copy()

@@ -17,13 +17,13 @@ from hpc.autoscale import clock
 from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.errors import AutoscaleError, counted
-from hpc.autoscale.explaining.asking import Answer, Queue
+from hpc.autoscale.explaining.asking import Granted, Queue
 from hpc.autoscale.explaining.raising import least_raise, levels
 from hpc.autoscale.explaining.refusals import Found, Known, name_of_limit
 from hpc.autoscale.explaining.words import in_time, per_hour
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.node.nodemanager.trial import Trial
+from hpc.autoscale.node.nodemanager.supposing import Supposition
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.plan import Request
@@ -34,10 +34,10 @@ MOST_FIXES = 5
 _MOST_AMOUNTS = 300
 _MOST_VALUES = 20
 
-Finder = Callable[["Change"], Iterator[Fix]]
+Finder = Callable[["WaitingJob"], Iterator[Fix]]
 
 
-class Change:
+class WaitingJob:
     """A job that waits, with what is in its way, and ways to ask for it with a change."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Change:
         """What is in the way, of these codes."""
         return (each for each in self.found if each.code in codes)
 
-    def asked_as(self, constraints: Sequence[Any]) -> Answer | None:
+    def asked_as(self, constraints: Sequence[Any]) -> Granted | None:
         """What the job gets with other constraints, at its turn."""
         if self.turn is None or self.request is None:
             return None
@@ -65,7 +65,7 @@ class Change:
             return None
         return self.queue.ask(self.turn, other, self.request)
 
-    def asked_for(self, request: Request) -> Answer | None:
+    def asked_for(self, request: Request) -> Granted | None:
         """What the job gets of a smaller request, at its turn."""
         return None if self.turn is None else self.queue.ask(self.turn, self.job, request)
 
@@ -91,7 +91,7 @@ def fixes_for(
 ) -> tuple[Fix, ...]:
     """Changes that let a job start that waits; none of a job that had no turn, or that must be
     asked of nodes one by one."""
-    change = Change(job, found, queue, node_mgr)
+    change = WaitingJob(job, found, queue, node_mgr)
     if change.turn is None or change.request is None:
         return ()
     made: list[Fix] = []
@@ -100,7 +100,7 @@ def fixes_for(
     return tuple(made[:MOST_FIXES])
 
 
-def _fix(kind: str, text: str, answer: Answer, **more: Any) -> Fix:
+def _fix(kind: str, text: str, answer: Granted, **more: Any) -> Fix:
     """A fix, with what it starts and costs."""
     nodes, price = answer.nodes, answer.price
     said = (
@@ -119,7 +119,7 @@ def _starts(nodes: Mapping[str, int], price: float | None) -> str:
 # -- names
 
 
-def _rename(change: Change) -> Iterator[Fix]:
+def _rename(change: WaitingJob) -> Iterator[Fix]:
     """Names that nothing has, as they were probably meant."""
     for found in change.of_codes("UnknownResource"):
         name = str(found.key[0])
@@ -139,7 +139,7 @@ def _meant(word: str, known: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([*same, *get_close_matches(word, words, n=3)]))
 
 
-def _other_values(change: Change, found: Found, kind: str) -> Iterator[Fix]:
+def _other_values(change: WaitingJob, found: Found, kind: str) -> Iterator[Fix]:
     """A value that no node has, as one that is near it."""
     short = str(found.key[0])
     for name in (f"node.{short}", short):
@@ -194,7 +194,7 @@ def _values_of(value: Any, name: str) -> Iterator[Any]:
 # -- time
 
 
-def _wait(change: Change) -> Iterator[Fix]:
+def _wait(change: WaitingJob) -> Iterator[Fix]:
     """Until what rests may be tried again."""
     now = clock.time()
     held = [limit for each in change.found for limit in each.limits if isinstance(limit, HeldBack)]
@@ -210,7 +210,7 @@ def _wait(change: Change) -> Iterator[Fix]:
             return
 
 
-def _later(trial: Trial, when: float, now: float) -> None:
+def _later(trial: Supposition, when: float, now: float) -> None:
     """Let it be later on a trial."""
     for _, limits in trial.limits():
         for limit in limits:
@@ -223,7 +223,7 @@ def _later(trial: Trial, when: float, now: float) -> None:
 # -- what the job asks for
 
 
-def _allow(change: Change) -> Iterator[Fix]:
+def _allow(change: WaitingJob) -> Iterator[Fix]:
     """Nodes with another value, which the job does not want."""
     best: tuple[float, str, Fix] | None = None
     tried: set[tuple[str, str]] = set()
@@ -263,7 +263,7 @@ def _allowed(value: Any, name: str, other: Any) -> Any:
     return made
 
 
-def _ask_for_less(change: Change) -> Iterator[Fix]:
+def _ask_for_less(change: WaitingJob) -> Iterator[Fix]:
     """Less of a resource on each node; the most that is possible."""
     codes = ("TooLarge", "FamilyQuota", "RegionQuota", "SpotQuota", "NodearrayLimit")
     if change.turn is None or not any(change.of_codes(*codes, "ClusterLimit", "BucketLimit")):
@@ -310,7 +310,7 @@ def _fitting(free: Iterable[float], asked: float) -> set[float]:
     return {each for each in found if 0 < each < asked}
 
 
-def _fewer(change: Change) -> Iterator[Fix]:
+def _fewer(change: WaitingJob) -> Iterator[Fix]:
     """Fewer nodes, or fewer slots; the most that are possible."""
     request = change.request
     if request is None or request.units < 2:
@@ -331,7 +331,7 @@ def _fewer(change: Change) -> Iterator[Fix]:
 # -- what the cluster allows
 
 
-def _raise_limits(change: Change) -> Iterator[Fix]:
+def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
     """Limits that leave too little room, each raised by as little as possible."""
     limits = list(dict.fromkeys(limit for each in change.found for limit in each.limits))
     plain: list[Limit] = [limit for limit in limits if _may_be_raised(limit)]
@@ -356,7 +356,7 @@ def _may_be_raised(limit: Limit) -> bool:
     return not isinstance(limit, HeldBack) and name_of_limit(limit)[1] != limit.name
 
 
-def _enable(change: Change) -> Iterator[Fix]:
+def _enable(change: WaitingJob) -> Iterator[Fix]:
     """What the cluster has and nobody can use, one node of it."""
     for found in change.of_codes("NodearrayDisabled", "SizeNotActivated", "SizeRetired"):
         bucket = found.buckets[0]

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from hpc.autoscale.explaining.asking import Answer, Queue
+from hpc.autoscale.explaining.asking import Granted, Queue
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.nodemanager.trial import Trial
+from hpc.autoscale.node.nodemanager.supposing import Supposition
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.plan import Request
 
@@ -36,7 +36,7 @@ class Raise(NamedTuple):
 
     level: Level
     amount: int
-    answer: Answer
+    answer: Granted
     is_least: bool
 
 
@@ -76,7 +76,7 @@ class Level:
             yield first
             first += self.grid
 
-    def raise_on(self, trial: Trial, amount: int) -> None:
+    def raise_on(self, trial: Supposition, amount: int) -> None:
         """Raise the limit on a trial, and what the server allows of its buckets with it."""
         raised: set[int] = set()
         concerned = set(map(id, self.buckets))
@@ -177,7 +177,7 @@ def _what_all_take(queue: Queue, job: Job, level: Level) -> Raise | None:
     return Raise(level, amount, answer, False) if amount > 0 else None
 
 
-def _alone(trial: Trial, job: Job, request: Request, level: Level) -> int | None:
+def _alone(trial: Supposition, job: Job, request: Request, level: Level) -> int | None:
     """The least raise with which a job starts where the jobs before it take no more than they do
     now; None where no raise helps."""
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
     from hpc.autoscale.node.nodemanager import NodeManager
     from hpc.autoscale.node.nodemanager.placing import WhyNot
-    from hpc.autoscale.node.nodemanager.trial import Trial
+    from hpc.autoscale.node.nodemanager.supposing import Supposition
 
 _default_names = count(1)
 # the status where a calculator finds nothing for a job, by whether it scatters
@@ -283,8 +283,8 @@ class Job:
         """What remains to be placed of a job of a queue."""
         return self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
 
-    def tried_on(self, trial: Trial, request: Request, keep: bool = False) -> Plan | None:
-        """The plan for so much of the job on a copy of the engine's state, as `Trial.place` makes
+    def tried_on(self, trial: Supposition, request: Request, keep: bool = False) -> Plan | None:
+        """The plan for so much of the job on a copy of the engine's state, as `place` of that makes
         it."""
         return trial.place(self._compile(), request, keep)
 

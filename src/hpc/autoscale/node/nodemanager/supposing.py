@@ -1,6 +1,6 @@
 """What would be placed if something were different.
 
-A trial is a copy of what the engine knows, on which limits may be changed and jobs be placed. The
+A supposition is a copy of what the engine knows, on which limits may be changed and jobs be placed. The
 nodes and limits of the manager stay as they are.
 """
 
@@ -23,10 +23,10 @@ from hpc.autoscale.packing.plan import Plan, Request
 from hpc.autoscale.packing.planner import Arrangement, Planner
 
 
-class Trial:
+class Supposition:
     """A copy of the engine's state. Cost of making one: a list for each bucket, and its limits."""
 
-    def __init__(self, placer: Placer, of: Trial | None = None) -> None:
+    def __init__(self, placer: Placer, of: Supposition | None = None) -> None:
         self._placer = placer
         if of is None:
             placer.sync()
@@ -46,9 +46,9 @@ class Trial:
         if policy is not declared:
             self._planner.arrange = arrange
 
-    def copy(self) -> Trial:
+    def copy(self) -> Supposition:
         """Another one, with all that was changed and placed so far."""
-        return Trial(self._placer, self)
+        return Supposition(self._placer, self)
 
     def limits(self) -> Iterator[tuple[NodeBucket, Sequence[Limit]]]:
         """The limits that new nodes of each bucket are charged to here, in the order of
