@@ -7,8 +7,10 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 
-from hpc.autoscale.autoscaler import Autoscaler, PassSummary
+from hpc.autoscale.autoscaler import PassSummary, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
+from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.explaining.asking import Queue
@@ -29,6 +31,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.guards import Gate, Refusal
+from hpc.autoscale.rehearsal.rehearsing import rehearse
 from hpc.autoscale.results.verdicts import Stand, Verdict
 from hpc.autoscale.util import json_dump
 
@@ -86,38 +89,43 @@ class ExplainingCommands(CommandLine):
             raise AutoscaleError(verdict.causes[0].text if verdict.causes else verdict.line)
 
     def _scene(self, config: Config) -> Scene:
-        """What a pass sees that changes nothing."""
-        queue, seen = Queue(), []
+        """What a pass sees now."""
 
-        def watched(
+        def new_calculator(
             config: Config, driver: SchedulerDriver
         ) -> tuple[DemandCalculator, Sequence[Job]]:
             self._forget_node_mgr()
-            calculator, jobs = self._demand_calc(config, driver)
-            queue.watch(calculator)
-            seen.append((calculator, list(jobs)))
-            return calculator, jobs
+            return call_with_up_to(self._demand_calc, config, driver)
 
-        loop = Autoscaler(
-            config, lambda: self._fresh_driver(config), dry_run=True, new_calculator=watched
-        )
-        summary = loop.run_once()
-        calculator, jobs = seen[-1]
-        unsatisfied = {job.name: job for job in summary.unsatisfied}
+        return look(config, lambda: self._fresh_driver(config), new_calculator)
 
-        def waiting(name: str) -> Verdict | None:
-            found = unsatisfied.get(name)
-            return None if found is None else found.verdict
 
-        return Scene(
-            config,
-            calculator,
-            jobs,
-            queue,
-            waiting,
-            {job.name: job.reason for job in summary.set_aside},
-            _held(config, summary),
-        )
+def look(
+    config: Config,
+    new_driver: Callable[[], SchedulerDriver],
+    new_calculator: NewCalculator = learning.new_calculator,
+) -> Scene:
+    """A pass that ends when its demand is known, and what it saw. Raises what keeps it from
+    looking."""
+    queue, seen = Queue(), []
+
+    def watched(config: Config, driver: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
+        calculator, jobs = new_calculator(config, driver)
+        queue.watch(calculator)
+        seen.append((calculator, list(jobs)))
+        return calculator, jobs
+
+    summary = rehearse(config, new_driver, new_calculator=watched, demand_only=True).summary
+    calculator, jobs = seen[-1]
+    unsatisfied = {job.name: job for job in summary.unsatisfied}
+
+    def waiting(name: str) -> Verdict | None:
+        found = unsatisfied.get(name)
+        return None if found is None else found.verdict
+
+    set_aside = {job.name: job.reason for job in summary.set_aside}
+    held = _held(config, summary)
+    return Scene(config, calculator, jobs, queue, waiting, set_aside, held)
 
 
 def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:

@@ -348,7 +348,12 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
         text = f"raise {called} by {raised.amount} {unit}, to {to}"
         if level.limit is level.buckets[0].limits.own:
             text = f"raise {called} by {raised.amount} {unit} (MaxCount of the cluster or the size)"
-        more = {"subject": level.limit.name, "amount": float(raised.amount), "unit": level.unit}
+        subject = f"PlacementGroup({level.buckets[0].nodearray})" if level.is_group else ""
+        more = {
+            "subject": subject or level.limit.name,
+            "amount": float(raised.amount),
+            "unit": level.unit,
+        }
         yield _fix("raise-limit", text, raised.answer, is_least=raised.is_least, **more)
 
 

@@ -1,7 +1,7 @@
 """What would be placed if something were different.
 
-A supposition is a copy of what the engine knows, on which limits may be changed and jobs be placed. The
-nodes and limits of the manager stay as they are.
+A supposition is a copy of what the engine knows, on which limits may be changed and jobs be
+placed. The nodes and limits of the manager stay as they are.
 """
 
 from __future__ import annotations

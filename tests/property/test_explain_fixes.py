@@ -1,0 +1,218 @@
+"""What `explain` proposes, applied, lets the job start in a real pass, and nothing smaller of its
+kind does, as a search finds out.
+
+EXPLAIN_SEEDS=500 tries as many clusters, and every smaller change of each; otherwise it is a few
+dozen, and some smaller changes.
+"""
+
+import copy
+import os
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from builders.simulated_cloud import REGION, World
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.ccbindings.mock.binding import MockClusterBinding
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.cli.explaining import look
+from hpc.autoscale.explaining.of_jobs import explain_job
+from hpc.autoscale.job.job import Job
+
+SEEDS = int(os.environ.get("EXPLAIN_SEEDS", "30"))
+IS_THOROUGH = SEEDS > 100
+SIZES = [f"Standard_F{cores}s_v2" for cores in (2, 4, 8, 16)]
+FAMILY = "standardFSv2Family"
+
+
+class ModelBinding(MockClusterBinding):
+    """Reads a simulated cluster without a server."""
+
+    def __init__(self, world):
+        super().__init__("c1")
+        self._cluster = world.cluster
+
+    def get_cluster_status(self, nodes=False):
+        return ClusterStatus.adopt(self._cluster.status(nodes))
+
+    def get_nodes(self, operation_id=None, request_id=None):
+        return NodeList.adopt(self._cluster.node_list(None, None))
+
+
+class Waiting(GenericDriver):
+    """Jobs wait."""
+
+    def __init__(self, rows):
+        super().__init__("waiting")
+        self.rows = rows
+
+    def _read_jobs_and_nodes(self, config):
+        return [Job(**copy.deepcopy(row)) for row in self.rows], []
+
+
+class Case:
+    """A cluster and a queue, of a seed."""
+
+    def __init__(self, seed):
+        draw = random.Random(seed)
+        arrays = {}
+        for name in draw.sample(["a", "b", "s"], draw.randint(1, 3)):
+            arrays[name] = {"machine_types": draw.sample(SIZES, draw.randint(1, 3))}
+            if name == "s":
+                arrays[name]["spot"] = True
+            if draw.random() < 0.3:
+                arrays[name]["max_core_count"] = draw.randint(0, 40)
+            if draw.random() < 0.3:
+                arrays[name]["max_count"] = draw.randint(1, 6)
+            if draw.random() < 0.4:
+                arrays[name]["max_placement_group_size"] = draw.randint(1, 4)
+        regions = {"family_quotas": {FAMILY: draw.randint(0, 50)}}
+        if draw.random() < 0.5:
+            regions["quota"] = draw.randint(0, 60)
+        if draw.random() < 0.7:
+            regions["spot_quota"] = draw.randint(0, 30)
+        cluster = {"max_core_count": draw.randint(0, 60)} if draw.random() < 0.3 else {}
+        self.description = {
+            "clusters": {"c1": {"region": REGION, "nodearrays": arrays, **cluster}},
+            "regions": {REGION: regions},
+        }
+        self.arrays = arrays
+        self.existing = [(draw.choice(list(arrays)), draw.randint(1, 3)) for _ in range(2)]
+        made = Counter(
+            node["Template"] for node in self.world().cluster.node_list(None, None).nodes
+        )
+        # as many as the limits allow, also when these are raised later
+        self.existing = sorted(made.items())
+        self.jobs = [self._job(draw, f"j{i}") for i in range(draw.randint(2, 7))]
+
+    def _job(self, draw, name):
+        wants = {"ncpus": draw.choice([1, 2, 3, 4, 6, 8, 12, 16, 20])}
+        if draw.random() < 0.4:
+            wants["nodearray"] = draw.choice(list(self.arrays))
+        row = {"name": name, "constraints": wants}
+        kind = draw.random()
+        if kind < 0.25:
+            row["node_count"] = draw.randint(1, 5)
+            row["colocated"] = draw.random() < 0.6
+            if row["colocated"]:
+                wants["in-a-placement-group"] = True
+        elif kind < 0.7:
+            row["iterations"] = draw.randint(2, 8)
+        return row
+
+    def world(self):
+        """The cluster with the nodes that it has."""
+        world = World(self.description)
+        for array, count in self.existing:
+            size = self.arrays[array]["machine_types"][0]
+            if isinstance(size, dict):
+                size = size["name"]
+            world.create(count, array, definition={"machineType": size})
+        world.after(100)
+        return world
+
+    def config(self):
+        """Of a pass over it."""
+        return {"cluster_name": "c1", "_mock_bindings": ModelBinding(self.world())}
+
+    def waiting(self):
+        """Names of the jobs that a pass does not satisfy."""
+        summary = Autoscaler(self.config(), Waiting(self.jobs), dry_run=True).run_once()
+        return {job.name for job in summary.unsatisfied}
+
+    def explained(self, name):
+        """The verdict on a job."""
+        return explain_job(name, look(self.config(), lambda: Waiting(self.jobs)))
+
+    def with_fix(self, name, fix, amount):
+        """The same with a fix, or with one of another amount; None where this cannot be applied."""
+        other = copy.deepcopy(self)
+        cluster = other.description["clusters"]["c1"]
+        arrays, region = cluster["nodearrays"], other.description["regions"][REGION]
+        (row,) = (row for row in other.jobs if row["name"] == name)
+        found = re.match(r"([\w ]+)(?:\((\w+))?", fix.subject)
+        kind, inside = found.groups() if found else ("", "")
+        amount = int(amount) if amount is not None else None
+        if fix.kind == "allow":
+            key, value = fix.subject.split(" ", 1)
+            row["constraints"][key] = [row["constraints"][key], value]
+        elif fix.kind == "ask-less" and fix.subject == "nodes":
+            row["node_count"] = amount
+        elif fix.kind == "ask-less" and fix.subject == "slots":
+            row["iterations"] = amount
+        elif fix.kind == "ask-less":
+            row["constraints"][fix.subject] = amount
+        elif kind == "VM Family":
+            region["family_quotas"][inside] += amount
+        elif kind == "Region":
+            region["quota"] += amount
+        elif kind == "Spot":
+            region["spot_quota"] += amount
+        elif kind == "NodeArray":
+            key = "max_core_count" if fix.unit == "cores" else "max_count"
+            # a nodearray without one of its own has that of the cluster
+            if key not in arrays[inside]:
+                return None
+            arrays[inside][key] += amount
+        elif kind == "Cluster":
+            for array in arrays.values():
+                array.setdefault("max_core_count", 10_000)
+            cluster["max_core_count"] += amount
+        elif kind == "PlacementGroup":
+            arrays[inside]["max_placement_group_size"] += amount
+        else:
+            return None
+        return other
+
+
+def smaller(fix, asked, draw):
+    """Amounts of smaller changes of the kind."""
+    if fix.kind == "ask-less":
+        amounts = list(range(int(fix.amount) + 1, asked))
+    else:
+        amounts = list(range(1, int(fix.amount)))
+    if IS_THOROUGH or len(amounts) < 4:
+        return amounts
+    nearest = amounts[0] if fix.kind == "ask-less" else amounts[-1]
+    return sorted({nearest, *draw.sample(amounts, 2)})
+
+
+def asked_of(row, fix):
+    """What a job asks for now, of what a fix is about."""
+    if fix.subject == "nodes":
+        return row["node_count"]
+    return row["iterations"] if fix.subject == "slots" else row["constraints"][fix.subject]
+
+
+COUNTED = {"fixes": 0, "kinds": set()}
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_fix_lets_the_job_start_and_no_smaller_one_does(seed):
+    """Of each job that waits, in a pass over the changed cluster."""
+    case, draw = Case(seed), random.Random(seed)
+    names = sorted(case.waiting())
+    for name in names if IS_THOROUGH else names[:2]:
+        (row,) = (row for row in case.jobs if row["name"] == name)
+        for fix in case.explained(name).fixes:
+            changed = case.with_fix(name, fix, fix.amount)
+            if changed is None:
+                continue
+            assert name not in changed.waiting(), (name, fix)
+            COUNTED["fixes"] += 1
+            COUNTED["kinds"].add(fix.kind)
+            if fix.kind == "allow" or not fix.is_least:
+                continue
+            asked = asked_of(row, fix) if fix.kind == "ask-less" else 0
+            for amount in smaller(fix, asked, draw):
+                assert name in case.with_fix(name, fix, amount).waiting(), (name, fix, amount)
+
+
+def test_fixes_of_all_kinds_were_tried():
+    """Otherwise the test above says nothing."""
+    if SEEDS >= 30:
+        assert COUNTED["fixes"] > SEEDS
+        assert COUNTED["kinds"] >= {"allow", "ask-less", "raise-limit"}
