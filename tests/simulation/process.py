@@ -28,7 +28,6 @@ from hpc.autoscale.hpctypes import NodeId, NodeName, NodeStatus
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.schedulernode import TempNode
-from hpc.autoscale.node import operations
 from hpc.autoscale.node import requests as request_log
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.guards import AWAY, Asker
@@ -308,9 +307,8 @@ class Machine:
             sender = request_log.Sender
             patch(mock.patch.object(sender, "here", lambda: self._here()))
             patch(mock.patch.object(sender, "state", lambda sender: self._state_of(sender)))
-            for module in (operations, request_log):
-                new_id = mock.patch.object(
-                    module, "random_uuid", lambda: f"{ids.getrandbits(64):016x}"
-                )
-                patch(new_id)
+            new_id = mock.patch.object(
+                request_log, "random_uuid", lambda: f"{ids.getrandbits(64):016x}"
+            )
+            patch(new_id)
             yield

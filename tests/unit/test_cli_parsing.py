@@ -82,7 +82,10 @@ def test_a_module_works_as_well():
 def test_the_commands_of_all_integrations():
     """No helper of ours is taken for one, and none of the names is missing; azscale has some
     more."""
-    more = "autostop completion cost doctor explain journal request requests serve_autostop weights"
+    more = (
+        "apply autostop completion cost doctor explain journal plan replay request requests"
+        " serve_autostop weights"
+    )
     every = {*BASE.split(), *more.split()}
     assert [name for name, _ in commands_of(DriverCLI())] == sorted(every)
     without = {"jobs", "join_nodes", "remove_nodes"}

@@ -80,15 +80,33 @@ class Faults:
         """
 
         def returned() -> list[Node]:
-            if self._recorder is not None:
-                self._recorder.heard_hook(getattr(hook, "__name__", ""), nodes)
-            answer = hook(list(nodes))
+            answer = self._called(hook, list(nodes))
             if answer is None:
                 self.note(f"{name_of(hook)}: {EXPECTED_NODES}, found None, taken for none of them")
                 return []
             return self._given(hook, checked_nodes(hook, answer), nodes)
 
         return self.guard(phase, returned) or []
+
+    def _called(
+        self, hook: Callable[[list[Node]], Iterable[Node] | None], nodes: list[Node]
+    ) -> Iterable[Node] | None:
+        """What a hook answers, which the recorder hears."""
+        recorder, name = self._recorder, getattr(hook, "__name__", "")
+        if recorder is None:
+            return hook(nodes)
+        given = list(nodes)
+        recorder.heard_hook(name, given)
+        try:
+            with recorder.outside():
+                answer = hook(nodes)
+        except Exception as error:
+            recorder.heard_answer(name, given, error)
+            raise
+        if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
+            answer = list(answer)  # it may be one that ends
+        recorder.heard_answer(name, given, answer)
+        return answer
 
     def _given(
         self, hook: Callable[..., object], found: list[Node], given: list[Node]

@@ -16,8 +16,10 @@ from hpc.autoscale.job.driver import SchedulerDriver
 
 if TYPE_CHECKING:
     from hpc.autoscale.autoscaler.passes import Pass
+    from hpc.autoscale.autoscaler.reading import Readings
     from hpc.autoscale.autoscaler.summary import PassSummary
     from hpc.autoscale.journal.recording import PassRecorder
+    from hpc.autoscale.journal.state import Stamp
     from hpc.autoscale.journal.writing import JournalWriter
 
 SECTION = "journal"
@@ -50,6 +52,9 @@ class LoopJournal:
     def __init__(self) -> None:
         self._writer: JournalWriter | None = None
         self._problem: str | None = None
+        self._paths: dict[str, str] = {}
+        self._before: Stamp = {}
+        self._stamp: Stamp = {}
 
     def listen(
         self, config: Mapping[str, Any], driver: SchedulerDriver, at: float
@@ -70,9 +75,29 @@ class LoopJournal:
             self._writer = JournalWriter(path, Keeping(int(size), age))
         return PassRecorder(at, driver)
 
+    def begin(self, recorder: PassRecorder, one: Pass, readings: Readings) -> None:
+        """Note what a pass remembers of those before it, where a replay could not know that: the
+        record will stand by itself, or somebody else has written its files."""
+        from hpc.autoscale.journal.state import paths_of, saved, stamp
+
+        try:
+            with recorder.outside():
+                self._paths = paths_of(one.config, one.driver.autoscale_home)
+                self._before = stamp(self._paths)
+                knows_all = self._writer is not None and not self._writer.will_stand_alone()
+                if not knows_all or self._before != self._stamp:
+                    recorder.doors["state"] = saved(self._paths)
+                    reported = (key for key in readings.reported if isinstance(key, str))
+                    recorder.doors["reported"] = sorted(reported)
+                recorder.doors["interval"] = one.interval
+                recorder.note_senders(one.config)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the pass goes on
+            self._say(one_line(error), error)
+
     def keep(self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception) -> None:
         """Write the record of a pass, or of one that was ended by an error."""
         from hpc.autoscale.journal.recording import unsatisfied_rows
+        from hpc.autoscale.journal.state import replaced, stamp
 
         if self._writer is None:
             return
@@ -82,7 +107,13 @@ class LoopJournal:
             else:
                 did = did_of(end)
                 recorder.lists["unsatisfied"] = unsatisfied_rows(end.unsatisfied)
-            self._writer.append(recorder.written(one.config, did))
+            trouble = _about_files(did, self._paths) or replaced(self._before, self._paths)
+            if trouble:
+                recorder.doors["files"] = trouble
+            with recorder.outside():
+                self._writer.append(recorder.written(one.config, did))
+            # what could not be written may have been written in part
+            self._stamp = {} if trouble else stamp(self._paths)
         except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
             self._say(one_line(error), error)
         else:
@@ -97,6 +128,12 @@ class LoopJournal:
         else:
             logging.warning("this pass is not in the journal: %s", problem)
             logging.debug("journal: stack trace", exc_info=error)
+
+
+def _about_files(did: Mapping[str, Any], paths: Mapping[str, str]) -> str | None:
+    """What a pass has said about its own files that cannot be used; None when nothing."""
+    said = [*did.get("errors", ()), *did.get("notes", ()), did.get("ended_by") or ""]
+    return next((text for text in said for path in paths.values() if path in text), None)
 
 
 def did_of(summary: PassSummary) -> dict[str, Any]:

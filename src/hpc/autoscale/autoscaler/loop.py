@@ -124,16 +124,20 @@ class Autoscaler:
     ) -> PassSummary:
         """One pass, while the lock is held; it is in the journal afterwards."""
         recorder = None if self.dry_run else self._journal.listen(config, driver, started_at)
-        one = self._pass(driver, config if recorder is None else recorder.around(config))
-        try:
+        if recorder is None:
+            one = self._pass(driver, config)
             self._listen(one.run)
-        except Exception as error:
-            if recorder is not None:
+            return one.summary(started_at, self._clock.time())
+        with recorder.listening():
+            one = self._pass(driver, recorder.around(config))
+            self._journal.begin(recorder, one, self._readings)
+            try:
+                self._listen(one.run)
+            except Exception as error:
                 self._journal.keep(recorder, one, error)
-            raise
+                raise
         summary = one.summary(started_at, self._clock.time())
-        if recorder is not None:
-            self._journal.keep(recorder, one, summary)
+        self._journal.keep(recorder, one, summary)
         return summary
 
     def look(self) -> Pass:

@@ -83,6 +83,7 @@ class Pass:
     ) -> None:
         self.config = config
         self._demand_known = demand_known
+        self.interval = interval
         self._rhythm = Rhythm(interval, ASSUMED_INTERVAL)
         self.driver = driver
         self.dry_run = dry_run
@@ -175,14 +176,26 @@ class Pass:
         The driver is asked also when there are none: some do there what is to be done in every
         pass.
         """
-        jobs, scheduler_nodes = self._reading = self._readings.read(self.driver, self.config)
+        jobs, scheduler_nodes = self._reading = self._heard(self._readings.read)
         logging.debug("read %d jobs and %d nodes", len(jobs), len(scheduler_nodes))
-        if self._recorder is not None:
-            self._recorder.heard_reading(jobs, scheduler_nodes)
         if self.dry_run:
             return []
         marked: list[Node] = [node for node in scheduler_nodes if node.marked_for_deletion]
         return self._handle_failed(marked)
+
+    def _heard(self, read: Callable[..., Reading], *more: Any) -> Reading:
+        """What is read of the scheduler, which the recorder hears before anything is done with
+        it."""
+        if self._recorder is None:
+            return read(self.driver, self.config, *more)
+        with self._recorder.outside():
+            try:
+                reading = read(self.driver, self.config, *more)
+            except Exception as error:
+                self._recorder.heard_no_reading(error)
+                raise
+        self._recorder.heard_reading(*reading)
+        return reading
 
     def _handle_failed(self, nodes: list[Node]) -> list[Node]:
         return self.faults.nodes("handling failed nodes", self.driver.handle_failed_nodes, nodes)
@@ -190,6 +203,8 @@ class Pass:
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
         calculator, jobs = self._new_calculator(self.config, self.driver)
         self._calculator = calculator
+        if self._recorder is not None:
+            self._recorder.heard_validation(self._reading[1], calculator.node_mgr)
         self._jobs = jobs
         self._requests = [job.name for job in jobs if isinstance(job, WantedNodes)]
         self._check(calculator.node_mgr)
@@ -516,7 +531,7 @@ class Pass:
 
     def _look_again(self, calculator: DemandCalculator) -> Reading:
         """The second reading, which is held against the first."""
-        reading = self._readings.read_for_deletion(self.driver, self.config, self._another_driver)
+        reading = self._heard(self._readings.read_for_deletion, self._another_driver)
         before = self._reported_before | (self._witnessed.reported & self._readings.reported)
         nodes = calculator.node_mgr.get_nodes()
         found = witness.compare(nodes, reading[1], before, self._gone)

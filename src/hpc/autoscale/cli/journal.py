@@ -1,6 +1,7 @@
-"""The command journal: what passes read, decided and did.
+"""The commands journal and replay: what passes read, decided and did, and deciding it again.
 
-Only `azscale` has it. `hpc.autoscale.journal` writes and reads journals.
+Only `azscale` has them. `hpc.autoscale.journal` writes and reads journals, and
+`hpc.autoscale.replaying` decides again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import warn
@@ -18,12 +21,24 @@ from hpc.autoscale.journal import Journal, PassRecord, showing
 from hpc.autoscale.tables import OutputFormat, print_rows
 from hpc.autoscale.util import json_dump
 
+if TYPE_CHECKING:
+    from hpc.autoscale.replaying import Replayed
+
+DIFFERENT = 2
+"""The exit code of a replay that comes to something else."""
+
+NOT_ALL = 3
+"""The exit code of a replay that leaves passes out, and is the same otherwise."""
+
+_DIFFERENCES = 10
+"""How many differences of one pass are printed."""
+
 _PASSES = 20
 """How many passes are shown unless somebody asks for another number."""
 
 
 class JournalCommands(CommandLine):
-    """The command journal."""
+    """The commands journal and replay."""
 
     def journal_parser(self, parser: ArgumentParser) -> None:
         """Options of journal."""
@@ -76,6 +91,52 @@ class JournalCommands(CommandLine):
             print()
         else:
             print("\n".join(showing.in_words(record)))
+
+    def replay_parser(self, parser: ArgumentParser) -> None:
+        """Options of replay."""
+        parser.add_argument("journal", help="a directory, or one file of it")
+        self._add_output_format(parser)
+
+    def replay(
+        self, config: Config, journal: str, output_format: OutputFormat | None = None
+    ) -> None:
+        """Decides again what the passes of a journal decided, and says where it comes to something
+        else."""
+        from hpc.autoscale.replaying import Replay
+
+        found = Journal(journal, skip_garbled=True)
+        with Replay() as replay:
+            passes = list(replay.passes(found))
+        for problem in found.problems:
+            warn("%s", problem)
+        if output_format == "json":
+            json_dump([asdict(each) for each in passes], sys.stdout)
+            print()
+        else:
+            _print_replayed(passes)
+        different = sum(bool(each.differences) for each in passes)
+        if different:
+            raise SystemExit(DIFFERENT)
+        if found.problems or any(each.skipped for each in passes) or not passes:
+            raise SystemExit(NOT_ALL)
+
+
+def _print_replayed(passes: Sequence[Replayed]) -> None:
+    for each in passes:
+        head = f"pass {each.number} of {showing.moment(each.at)}"
+        if each.skipped:
+            print(f"{head}: left out: {each.skipped}")
+        for index, difference in enumerate(each.differences):
+            if index == _DIFFERENCES:
+                print(f"{head}: and {len(each.differences) - index} more differences")
+                break
+            print(f"{head}: {difference}")
+    same = sum(each.is_same for each in passes)
+    left_out = sum(bool(each.skipped) for each in passes)
+    print(
+        f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}: {same} the same,"
+        f" {len(passes) - same - left_out} different, {left_out} left out"
+    )
 
 
 def _count(text: str) -> int:

@@ -31,6 +31,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "weights",
         "requests",
         "journal",
+        "replay",
         "connect",
         "analyze",
     ),

@@ -98,7 +98,7 @@ def _lists_after(document: dict[str, Any], before: Lists | None, where: str) -> 
     changes = {**document.get("read", {}), **document.get("lists", {})}
     start: Lists = {} if document.get("whole") or before is None else before
     after: Lists = {}
-    for name in LISTS:
+    for name in {**dict.fromkeys(LISTS), **start, **changes}:
         what = changes.get(name)
         known = start.get(name, {})
         try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from hpc.autoscale import hpctypes as ht
@@ -19,13 +20,18 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config.secrets import known_secrets
-from hpc.autoscale.journal.changes import Rows, distinct
+from hpc.autoscale.journal.changes import Rows, change, distinct
+from hpc.autoscale.journal.listening import HeardBinding, HeardClock
+from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.redaction import Hiding, redact, redact_texts
+from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 
 RECORDER = "_journal"
 """The entry of a pass's configuration with its recorder."""
@@ -33,12 +39,6 @@ RECORDER = "_journal"
 CAUSES = 50
 """Reasons why jobs wait that are worked out for one record at most."""
 
-_COMMANDS = {
-    "create_nodes": "create",
-    "start_nodes": "start",
-    "delete_nodes": "delete",
-    "shutdown_nodes": "delete",
-}
 _HOOKS = {"handle_undraining": "undrain", "handle_draining": "drain"}
 
 
@@ -52,6 +52,7 @@ class PassRecorder:
         self.by = {
             "program": f"hpc-autoscale {__version__}",
             "driver": f"{type(driver).__module__}:{type(driver).__qualname__}",
+            "scheduler": str(driver),
             "host": platform.node(),
             "pid": os.getpid(),
             "source": "loop",
@@ -59,8 +60,27 @@ class PassRecorder:
         self.lists: dict[str, Rows] = dict(EMPTY)
         self.decided: list[dict[str, Any]] = []
         self.why: Mapping[object, str] = {}
+        self.calls: list[dict[str, Any]] = []
+        self.times: list[float] = []
+        self.ids: list[str] = []
+        self.doors: dict[str, Any] = {}
+        self._hosts: list[Node] = []
+        self._called: dict[str, int] = {}
+        self._here = threading.local()
         self._turn = threading.Lock()
         self._is_new = {"status", "nodes", "jobs", "hosts"}
+
+    def note_senders(self, config: Mapping[str, Any]) -> None:
+        """Note who this is to those who look at requests, and of others with requests under way
+        whether they still run."""
+        self.doors["here"] = list(Sender.here())
+        path = config.get("requests_file")
+        if not path or not os.path.exists(file_of(path)):
+            return
+        log = RequestLog(path)
+        others = {each.sender for each in (*log.creates, *log.removals)} - {Sender.here()}
+        if others:
+            self.doors["senders"] = [[*each, each.state()] for each in sorted(others)]
 
     # -- the doors
 
@@ -70,26 +90,82 @@ class PassRecorder:
 
         def make(own: Mapping[str, Any]) -> ClusterBindingInterface:
             binding = new_cluster_bindings({**own, MADE_BY: made_by} if made_by else own)
-            return cast(ClusterBindingInterface, _HeardBinding(binding, self))
+            return cast(ClusterBindingInterface, HeardBinding(binding, self))
 
         return {**config, MADE_BY: make, RECORDER: self}
 
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """While a pass runs: the time that it is told and the ids that it draws are kept."""
+        with HeardClock.in_use(self), hearing_ids(self.ids.append):
+            yield
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """While others work: what time they are told decides nothing here."""
+        depth = getattr(self._here, "depth", 0)
+        self._here.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._here.depth = depth
+
+    def told_time(self, now: float) -> None:
+        """A pass was told the time."""
+        if not getattr(self._here, "depth", 0):
+            self.times.append(now)
+
     def heard_reading(self, jobs: Sequence[object], hosts: Sequence[Node]) -> None:
         """The scheduler was read."""
-        if self._first("jobs"):
-            with collecting_seldom():
-                self.lists["jobs"] = job_rows(jobs)
-                self.lists["hosts"] = host_rows(hosts)
+        with collecting_seldom():
+            found = {"jobs": job_rows(jobs), "hosts": host_rows(hosts)}
+        self._hosts = list(hosts)
+        self.heard("reading", **self._lists(found))
 
-    def heard_status(self, status: object) -> None:
+    def heard_no_reading(self, error: Exception) -> None:
+        """The scheduler could not be read."""
+        self.heard("reading", error=as_json(error))
+
+    def heard_validation(self, hosts: Sequence[Node], node_mgr: NodeManager) -> None:
+        """The driver has compared its hosts with the nodes of the cluster, and prepared the
+        manager."""
+        kept = set(map(id, hosts))
+        gone = [index for index, host in enumerate(self._hosts) if id(host) not in kept]
+        why = node_mgr.gate.facts.why
+        failed = sorted(str(key) for key, reason in why.items() if reason == "marked")
+        self.lists["resources"] = resource_rows(node_mgr.get_buckets())
+        if gone or failed:
+            self.doors["validated"] = {"gone": gone, "failed": failed}
+
+    def heard_status(self, status: object, nodes: bool) -> None:
         """The cluster has answered with its status."""
-        if self._first("status"):
-            self.lists["status"] = status_rows(status_json(status))._replace(plain=redact_texts)
+        rows = {"status": status_rows(status_json(status))._replace(plain=redact_texts)}
+        listed = ClusterStatus.adopt(status).nodes
+        if listed is not None:
+            rows["nodes"] = node_rows(listed)
+        self.heard("status", asked=nodes, **self._lists(rows))
 
     def heard_nodes(self, listing: object) -> None:
         """The cluster has listed its nodes."""
-        if self._first("nodes"):
-            self.lists["nodes"] = node_rows(NodeList.adopt(listing).nodes or ())
+        self.heard(
+            "nodes", **self._lists({"nodes": node_rows(NodeList.adopt(listing).nodes or ())})
+        )
+
+    def heard(self, door: str, **what: Any) -> None:
+        """Something came in through a door."""
+        with self._turn:
+            self.calls.append({"door": door, **what})
+
+    def _lists(self, found: Mapping[str, Rows]) -> dict[str, Any]:
+        """Lists that were read: the first of each is that of the record, and others say how they
+        differ from it."""
+        said: dict[str, Any] = {}
+        for name, rows in found.items():
+            if self._first(name):
+                self.lists[name] = rows
+            else:
+                said[name] = change(self.lists[name], rows)
+        return said
 
     def heard_command(self, action: str, nodes: Iterable[Node]) -> None:
         """A command about nodes is about to be given."""
@@ -102,6 +178,30 @@ class PassRecorder:
         action = _HOOKS.get(hook)
         if action and given:
             self.heard_command(action, given)
+
+    def heard_answer(self, hook: str, given: Sequence[Node], answer: object) -> None:
+        """Such a method has returned, or raised."""
+        number = self._called.get(hook, 0)
+        self._called[hook] = number + 1
+        name = f"{hook}:{number}" if number else hook
+        self.lists[f"given:{name}"] = names = Rows.of_texts(map(name_of, given))
+        if isinstance(answer, BaseException):
+            self.heard("hook", name=hook, error=as_json(answer))
+            return
+        odd = (
+            [each for each in answer if not isinstance(each, Node)]
+            if isinstance(answer, list)
+            else [answer]
+        )
+        if odd:
+            self.heard("hook", name=hook, odd=repr(odd[0])[:200], among=isinstance(answer, list))
+            return
+        returned = Rows.of_texts(map(name_of, cast(list[Node], answer)))
+        if returned.keys == names.keys:
+            self.heard("hook", name=hook)
+        else:
+            self.lists[f"returned:{name}"] = returned
+            self.heard("hook", name=hook, returned=True)
 
     def _first(self, what: str) -> bool:
         with self._turn:
@@ -128,6 +228,11 @@ class PassRecorder:
     def written(self, config: Mapping[str, Any], did: Mapping[str, Any]) -> Written:
         """The record. `did`: what the pass did, as JSON, `unsatisfied` left out."""
         own = dict(did)
+        name, wanted = config.get(DRIVERS_WISH) or ("", tuple)
+        self.doors["driver"] = name
+        arrays = [dict(each) for each in wanted()] if name else []
+        if arrays:
+            self.doors["wanted"] = redact_texts(arrays)
         for name in NAMES:
             self.lists[name] = Rows.of_texts(own.pop(name, ()))
         return Written(
@@ -137,7 +242,7 @@ class PassRecorder:
             lists=self.lists,
             decided=self.decided,
             did=own,
-            doors={},
+            doors={**self.doors, "calls": self.calls, "clock": self.times, "ids": self.ids},
             hiding=Hiding(*known_secrets(config)),
         )
 
@@ -147,6 +252,19 @@ def readable(config: Mapping[str, Any]) -> dict[str, Any]:
     own = {k: v for k, v in config.items() if not str(k).startswith("_")}
     found: dict[str, Any] = redact(own)
     return found
+
+
+def name_of(node: Node) -> str:
+    """What a node is called in a record: its NodeId, else its host name or name."""
+    return str(node._server_id or node.hostname or node.name)
+
+
+def resource_rows(buckets: Iterable[Any]) -> Rows:
+    """What nodes of each bucket offer, once all default resources are defined."""
+    found = [
+        (f"{b.nodearray}/{b.vm_size}/{b.placement_group or ''}", dict(b.resources)) for b in buckets
+    ]
+    return Rows(distinct([key for key, _ in found]), [value for _, value in found])
 
 
 def node_rows(records: Sequence[Mapping[str, Any]]) -> Rows:
@@ -211,49 +329,3 @@ def _about(action: str, nodes: Sequence[Node]) -> dict[str, Any]:
 
 def _price(node: Node) -> float | None:
     return price_per_hour(node.location, node.vm_size, bool(node.spot)) if node.managed else 0.0
-
-
-class _HeardBinding:
-    """A binding that is listened to; it answers as the one within it does."""
-
-    def __init__(self, inner: ClusterBindingInterface, recorder: PassRecorder) -> None:
-        self._inner = inner
-        self._recorder = recorder
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("_inner", "_recorder"):  # not there yet, while an object is copied
-            raise AttributeError(name)
-        found = getattr(self._inner, name)
-        if name in _COMMANDS:
-            return self._heard_command(found, _COMMANDS[name])
-        return found
-
-    def __str__(self) -> str:
-        return str(self._inner)
-
-    __repr__ = __str__
-
-    def __deepcopy__(self, memo: object) -> _HeardBinding:
-        """Connections are not copied."""
-        return self
-
-    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
-        """The status."""
-        status = self._inner.get_cluster_status(nodes=nodes)
-        self._recorder.heard_status(status)
-        return status
-
-    def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        """Node records."""
-        if operation_id is None and request_id is None:
-            listing = self._inner.get_nodes()
-            self._recorder.heard_nodes(listing)
-            return listing
-        return self._inner.get_nodes(operation_id=operation_id, request_id=request_id)
-
-    def _heard_command(self, call: Callable[..., Any], action: str) -> Callable[..., Any]:
-        def command(nodes: Sequence[Node] | None = None, **kwargs: Any) -> Any:
-            self._recorder.heard_command(action, nodes or ())
-            return call(nodes=nodes, **kwargs) if nodes is not None else call(**kwargs)
-
-        return command

@@ -100,7 +100,11 @@ def as_written(record: PassRecord) -> Written:
     }
     for name in NAMES:
         lists[name] = Rows.of_texts(map(str, did.pop(name, ())))
-    return Written(record.at, record.by, record.config, lists, record.decided, did, record.doors)
+    doors = dict(record.doors)
+    for name, rows in doors.pop("lists", {}).items():
+        is_by_key = isinstance(rows, Mapping)
+        lists[name] = Rows(list(rows), list(rows.values())) if is_by_key else Rows.of_texts(rows)
+    return Written(record.at, record.by, record.config, lists, record.decided, did, doors)
 
 
 def from_lists(
@@ -125,9 +129,17 @@ def from_lists(
         hosts=list(lists["hosts"].values()),
         decided=list(document.get("decided") or ()),
         did=did,
-        doors=document.get("doors") or {},
+        doors={**(document.get("doors") or {}), "lists": _others(lists)},
         number=number,
     )
+
+
+def _others(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The lists that only a replay needs."""
+    return {
+        name: lists[name] if name == "resources" else [given(key) for key in lists[name]]
+        for name in lists.keys() - set(LISTS)
+    }
 
 
 LISTS = (*READ, "unsatisfied", *NAMES)

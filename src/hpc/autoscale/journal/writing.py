@@ -11,10 +11,18 @@ import os
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.journal.changes import change, whole
+from hpc.autoscale.journal.changes import NO_ROWS, change, changed, whole
 from hpc.autoscale.journal.files import Directory, Keeping, Place
 from hpc.autoscale.journal.frames import packed
-from hpc.autoscale.journal.records import READ, VERSION, PassRecord, Written, as_written
+from hpc.autoscale.journal.records import (
+    LISTS,
+    READ,
+    VERSION,
+    PassRecord,
+    Written,
+    as_written,
+    from_lists,
+)
 from hpc.autoscale.redaction import Hiding
 
 
@@ -37,10 +45,12 @@ class JournalWriter:
         """The directory."""
         return str(self._directory.path)
 
-    @property
-    def knows_the_end(self) -> bool:
-        """Whether the next record may build on the last one."""
-        return self._last is not None
+    def will_stand_alone(self) -> bool:
+        """Whether the next record will stand by itself, unless others write meanwhile."""
+        if self._last is None or self._place is None:
+            return True
+        place = self._directory.newest()
+        return place != self._place or self._directory.is_full(place, self._began, clock.time())
 
     def write(self, record: PassRecord) -> None:
         """Append a pass. What its lists hold must not be changed afterwards. JournalError when it
@@ -51,6 +61,8 @@ class JournalWriter:
         """The same for a record whose lists are rows."""
         now = clock.time()
         last, self._last = self._last, None
+        if last is not None:  # what was not heard this time stays as it was
+            record.lists = {**last.lists, **record.lists}
         with self._directory.locked():
             place = self._directory.newest()
             if place is None:
@@ -85,7 +97,7 @@ def document(last: Written | None, record: Written) -> dict[str, Any]:
         if last is None:
             if rows.keys:
                 lists[name] = whole(rows)
-        elif (what := change(last.lists[name], rows)) is not None:
+        elif (what := change(last.lists.get(name, NO_ROWS), rows)) is not None:
             lists[name] = what
     found["read"] = {name: lists.pop(name) for name in READ if name in lists}
     found["decided"] = record.decided
@@ -121,3 +133,12 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "items"):
         return dict(value)
     return str(value)
+
+
+def as_read(record: Written) -> PassRecord:
+    """A record as a reader of it would have it."""
+    found = json.loads(_text(document(None, record), record.hiding))
+    every = {**found["read"], **found.get("lists", {})}
+    lists: dict[str, dict[str, Any]] = {name: {} for name in LISTS}
+    lists.update((name, changed({}, what)) for name, what in every.items())
+    return from_lists(found, lists, found, 0)

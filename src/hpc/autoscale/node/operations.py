@@ -50,9 +50,10 @@ from hpc.autoscale.node.requests import (
     RequestLogError,
     Sent,
     is_old,
+    new_request_id,
 )
 from hpc.autoscale.sidebyside import side_by_side
-from hpc.autoscale.util import partition, random_uuid
+from hpc.autoscale.util import partition
 
 Record = Mapping[str, Any]
 
@@ -396,7 +397,7 @@ def manage(
     parts = by_cluster(binding, nodes)
 
     def ask(cluster: str) -> Managed:
-        own = qualified(cluster, request_id or random_uuid()) if cluster else request_id
+        own = qualified(cluster, request_id or new_request_id()) if cluster else request_id
         return _manage(binding, verb, parts[cluster], own, requests)
 
     found = _errors_told(side_by_side({each: functools.partial(ask, each) for each in parts}))
@@ -433,7 +434,7 @@ def _manage(
     requests: RequestLog | None,
 ) -> Managed:
     """One management call for nodes of one cluster, and what has become of them."""
-    request_id = request_id or random_uuid()
+    request_id = request_id or new_request_id()
     if requests is not None and verb in REMOVING:
         result = _remove(binding, verb, nodes, request_id, requests)
     else:

@@ -1,0 +1,140 @@
+"""A binding and a clock that are listened to: they answer as the ones within them do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from hpc.autoscale import clock
+from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.journal.raised import as_json
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.redaction import redact_texts
+
+if TYPE_CHECKING:
+    from hpc.autoscale.journal.recording import PassRecorder
+
+COMMANDS = {
+    "create_nodes": "create",
+    "start_nodes": "start",
+    "delete_nodes": "delete",
+    "shutdown_nodes": "delete",
+}
+"""The calls of a binding by which a pass changes a cluster, and what they do."""
+
+
+class HeardClock(clock.Clock):
+    """A clock; the recorder hears what time a pass is told."""
+
+    def __init__(self, inner: clock.Clock, recorder: PassRecorder) -> None:
+        self._inner = inner
+        self._recorder = recorder
+
+    @classmethod
+    @contextmanager
+    def in_use(cls, recorder: PassRecorder) -> Iterator[Self]:
+        """Make one that of the process for the block."""
+        inner = clock.use_clock(clock.Clock())
+        heard = cls(inner, recorder)
+        clock.use_clock(heard)
+        try:
+            yield heard
+        finally:
+            clock.use_clock(inner)
+
+    def time(self) -> float:
+        now = self._inner.time()
+        self._recorder.told_time(now)
+        return now
+
+    def sleep(self, n: float) -> None:
+        self._inner.sleep(n)
+
+
+class HeardBinding:
+    """A binding."""
+
+    def __init__(self, inner: ClusterBindingInterface, recorder: PassRecorder) -> None:
+        self._inner = inner
+        self._recorder = recorder
+        where = getattr(inner, "where", None)  # a binding of an integration need not have it
+        recorder.doors["cluster"] = {"name": inner.cluster_name, "where": where}
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_inner", "_recorder"):  # not there yet, while an object is copied
+            raise AttributeError(name)
+        found = getattr(self._inner, name)
+        if name in COMMANDS:
+            return self._command(name, found)
+        return found
+
+    def __str__(self) -> str:
+        return str(self._inner)
+
+    __repr__ = __str__
+
+    def __deepcopy__(self, memo: object) -> HeardBinding:
+        """Connections are not copied."""
+        return self
+
+    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
+        """The status."""
+        ask = self._inner.get_cluster_status
+        status: ClusterStatus = self._ask("status", ask, {"asked": nodes}, nodes=nodes)
+        self._recorder.heard_status(status, nodes)
+        return status
+
+    def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
+        """Node records."""
+        if operation_id is None and request_id is None:
+            listing: NodeList = self._ask("nodes", self._inner.get_nodes, {})
+            self._recorder.heard_nodes(listing)
+            return listing
+        asked = (
+            {"request_id": request_id} if operation_id is None else {"operation_id": operation_id}
+        )
+        listing = self._ask(
+            "listing", self._inner.get_nodes, {"id": operation_id or request_id}, **asked
+        )
+        plain = redact_texts(NodeList.adopt(listing).to_dict())
+        self._recorder.heard("listing", id=operation_id or request_id, answer=plain)
+        return listing
+
+    def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
+        """Raise what the binding raises."""
+        check = getattr(self._inner, "check_listing", None)
+        if check is not None:
+            self._ask("check", check, {}, status, *(() if node_list is None else (node_list,)))
+        self._recorder.heard("check")
+
+    def _command(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def command(nodes: Sequence[Node] | None = None, **kwargs: Any) -> Any:
+            asked = list(nodes or ())
+            self._recorder.heard_command(COMMANDS[name], asked)
+            given = {} if nodes is None else {"nodes": nodes}
+            known = {"call": name, "id": kwargs.get("request_id")}
+            answer = self._ask("command", call, known, **given, **kwargs)
+            plain = answer.to_dict() if hasattr(answer, "to_dict") else None
+            self._recorder.heard("command", **known, answer=plain)
+            return answer
+
+        return command
+
+    def _ask(
+        self,
+        door: str,
+        call: Callable[..., Any],
+        known: dict[str, Any],
+        /,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Ask the binding; its errors are heard."""
+        with self._recorder.outside():
+            try:
+                return call(*args, **kwargs)
+            except Exception as error:
+                self._recorder.heard(door, **known, error=as_json(error))
+                raise

@@ -1,0 +1,114 @@
+"""What an autoscaler remembers from pass to pass, as it is in its files: a copy for the journal,
+and files again.
+
+A pass writes its files itself, and does the same to them when it is decided again. So they are
+copied only where a record stands by itself, or where somebody else has written them.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from typing import Any
+
+from hpc.autoscale.node.requests import file_of
+from hpc.autoscale.sqlitefile import connect_to_read
+
+Saved = dict[str, str]
+"""The contents of files by the name that `paths_of` gives them, packed."""
+
+Stamp = dict[str, tuple[int, int, bytes]]
+"""What tells a file from one that was written since."""
+
+_KEYS = {
+    "nodehistorydb": "nodehistory.db",
+    "requests_file": "requests.db",
+    "requestsetsdb": "request-sets.db",
+    "backoffdb": "backoff.db",
+    "gangsdb": "gangs.db",
+    "clustersdb": "clusters.db",
+    "_on_premises_states": "on-premises.db",
+}
+LEDGER = "autostop.db"
+
+
+def paths_of(config: Mapping[str, Any], home: str) -> dict[str, str]:
+    """The files of a pass, by the name that they have in a journal."""
+    given = {"nodehistorydb": os.path.join(home, "nodehistory.db"), **config}
+    found = {name: str(given[key]) for key, name in _KEYS.items() if given.get(key)}
+    if given.get("requests_file"):
+        found["requests.db"] = str(file_of(str(given["requests_file"])))
+    ledger = (config.get("autostop") or {}).get("database")
+    beside = found.get("request-sets.db") or found["nodehistory.db"]
+    found[LEDGER] = ledger or os.path.join(os.path.dirname(os.path.abspath(beside)), LEDGER)
+    return found
+
+
+def stamp(paths: Mapping[str, str]) -> Stamp:
+    """What the files are now: SQLite counts each change in their heads."""
+    found: Stamp = {}
+    for name, path in paths.items():
+        with suppress(OSError), open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            found[name] = (status.st_ino, status.st_size, file.read(100)[24:28])
+    return found
+
+
+def replaced(before: Stamp, paths: Mapping[str, str]) -> str | None:
+    """Which file is another one than it was, in words; None when none is."""
+    now = stamp(paths)
+    for name, (number, *_) in before.items():
+        if name not in now or now[name][0] != number:
+            return f"{paths[name]} was replaced while the pass ran"
+    return None
+
+
+def saved(paths: Mapping[str, str]) -> Saved:
+    """The contents of the files that are there; what is no database is taken byte by byte."""
+    found: Saved = {}
+    for name, path in paths.items():
+        content = _content(path)
+        if content is not None:
+            found[name] = base64.b64encode(zlib.compress(content, 1)).decode()
+    return found
+
+
+def _content(path: str) -> bytes | None:
+    if not os.path.exists(path):
+        return None
+    try:
+        with closing(connect_to_read(path)) as db:
+            return db.serialize()
+    except sqlite3.Error:
+        with suppress(OSError), open(path, "rb") as file:
+            return file.read()
+    return None
+
+
+def restore(files: Mapping[str, str], directory: str) -> None:
+    """Write the files into a directory, in which no others stay. ValueError or zlib.error for what
+    is no content."""
+    for name in os.listdir(directory):
+        os.unlink(os.path.join(directory, name))
+    for name in [*_KEYS.values(), LEDGER]:
+        if name in files:
+            with open(os.path.join(directory, name), "wb") as file:
+                file.write(zlib.decompress(base64.b64decode(files[name])))
+
+
+def settings(config: Mapping[str, Any], directory: str) -> dict[str, Any]:
+    """The entries of a configuration that name the files, for those in a directory."""
+    found: dict[str, Any] = {
+        key: os.path.join(directory, name)
+        for key, name in _KEYS.items()
+        if config.get(key) or key == "nodehistorydb"
+    }
+    found["autostop"] = {
+        **(config.get("autostop") or {}),
+        "database": os.path.join(directory, LEDGER),
+    }
+    return found

@@ -1,0 +1,332 @@
+"""The doors of a pass that is decided again: what came in through them stands in its record.
+
+Whoever asks what was not asked then is told so by a `NotInRecord`: the pass goes another way.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale.ccbindings.models import (
+    ClusterStatus,
+    NodeCreationResult,
+    NodeList,
+    NodeManagementResult,
+)
+from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.driver import (
+    SchedulerDriver,
+    add_ccnodeid_default_resource,
+)
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.journal.changes import changed
+from hpc.autoscale.journal.listening import COMMANDS
+from hpc.autoscale.journal.raised import again
+from hpc.autoscale.journal.recording import name_of, resource_rows
+from hpc.autoscale.journal.records import PassRecord, key_of_node, status_of, status_rows
+from hpc.autoscale.journal.snapshots import host_from, job_from
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
+
+Answer = Mapping[str, Any]
+
+
+class NotInRecord(AutoscaleError):
+    """A pass that is decided again asks what it did not ask when it was recorded."""
+
+
+class Tape:
+    """What came in through the doors of one pass, in the order in which it is asked for again."""
+
+    def __init__(self, record: PassRecord) -> None:
+        self.record = record
+        self.odd: list[str] = []
+        self._answers: defaultdict[tuple[Any, ...], deque[Answer]] = defaultdict(deque)
+        self._turn = threading.Lock()
+        for call in record.doors.get("calls", ()):
+            self._answers[_key(call)].append(call)
+
+    def next(self, *key: Any) -> Answer:
+        """The next answer of a door. Raises what was raised then."""
+        with self._turn:
+            answers = self._answers[key]
+            if not answers:
+                said = " ".join(str(each) for each in key if each is not None)
+                self.odd.append(f"it asks for {said}, which the recorded pass did not")
+                raise NotInRecord(self.odd[-1])
+            found = answers.popleft()
+        if "error" in found:
+            raise again(found["error"])
+        return found
+
+    def left(self) -> list[str]:
+        """What nobody has asked for again."""
+        return [
+            f"it does not ask for {' '.join(str(e) for e in key if e is not None)}, which the"
+            " recorded pass did"
+            for key, answers in self._answers.items()
+            if answers
+        ]
+
+
+def _key(call: Answer) -> tuple[Any, ...]:
+    door = call["door"]
+    if door == "status":
+        return (door, bool(call["asked"]))
+    if door == "hook":
+        return (door, call["name"])
+    if door == "command":
+        return (door, call["call"], call.get("id"))
+    return (door, call["id"]) if door == "listing" else (door,)
+
+
+class JournalClock(clock.Clock):
+    """Says what time a pass was told then. Waiting takes no time."""
+
+    def __init__(self, tape: Tape, times: Iterable[float], at: float) -> None:
+        self._tape = tape
+        self._times = deque(times)
+        self._now = at
+        self._is_told = False
+
+    def time(self) -> float:
+        if self._times:
+            self._now = self._times.popleft()
+        elif not self._is_told:
+            self._is_told = True
+            self._tape.odd.append("it asks for the time more often than the recorded pass did")
+        return self._now
+
+    def sleep(self, n: float) -> None:
+        pass
+
+    @property
+    def left(self) -> int:
+        """How many times nobody has asked for."""
+        return len(self._times)
+
+
+class JournalBinding(SelectingBinding):
+    """The cluster as a record has it."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._record = tape.record
+        cluster = self._record.doors.get("cluster") or {}
+        self._name = str(cluster.get("name") or self._record.config.get("cluster_name"))
+        self._where = str(cluster.get("where") or f"cluster {self._name}")
+
+    @property
+    def cluster_name(self) -> str:
+        return self._name
+
+    @property
+    def where(self) -> str:
+        return self._where
+
+    def __str__(self) -> str:
+        return f"JournalBinding({self._name})"
+
+    def __deepcopy__(self, memo: object) -> JournalBinding:
+        return self
+
+    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
+        found = self._tape.next("status", nodes)
+        rows = status_rows(self._record.status)
+        known = dict(zip(rows.keys, rows.values, strict=True))
+        status = ClusterStatus.from_dict(status_of(changed(known, found.get("status"))))
+        if nodes:
+            status.nodes = self._nodes(found)
+        return status
+
+    def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
+        if operation_id is None and request_id is None:
+            return NodeList.from_dict({"nodes": self._nodes(self._tape.next("nodes"))})
+        return NodeList.from_dict(self._tape.next("listing", operation_id or request_id)["answer"])
+
+    def _nodes(self, found: Answer) -> list[Any]:
+        known = {str(key_of_node(each)): each for each in self._record.nodes}
+        return list(changed(known, found.get("nodes")).values())
+
+    def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
+        self._tape.next("check")
+
+    def create_nodes(
+        self, nodes: Sequence[Node], request_id: str | None = None
+    ) -> NodeCreationResult:
+        found = self._tape.next("command", "create_nodes", request_id)
+        return NodeCreationResult.from_dict(found["answer"])
+
+    def delete_nodes(
+        self, nodes: Sequence[Node], request_id: str | None = None
+    ) -> NodeManagementResult:
+        return self._command("delete_nodes", request_id)
+
+    def _manage(
+        self, action: str, selection: Selection, request_id: str | None
+    ) -> NodeManagementResult:
+        return self._command(f"{action}_nodes", request_id)
+
+    def _command(self, call: str, request_id: str | None) -> NodeManagementResult:
+        if call not in COMMANDS:
+            raise NotInRecord(f"no record has {call}")
+        return NodeManagementResult.from_dict(
+            self._tape.next("command", call, request_id)["answer"]
+        )
+
+    def retry_failed_nodes(self) -> NodeManagementResult:
+        raise NotInRecord("no record has retry_failed_nodes")
+
+    def scale(
+        self,
+        nodearray: str,
+        total_core_count: int | None = None,
+        total_node_count: int | None = None,
+    ) -> NodeCreationResult:
+        raise NotInRecord("no record has scale")
+
+
+class JournalDriver(SchedulerDriver):
+    """The scheduler as a record has it."""
+
+    def __init__(self, tape: Tape, home: str) -> None:
+        super().__init__(str(tape.record.doors.get("driver") or tape.record.by.get("driver")))
+        self._tape = tape
+        self._record = tape.record
+        self._home = home
+        self._called: defaultdict[str, int] = defaultdict(int)
+
+    @property
+    def autoscale_home(self) -> str:
+        return self._home
+
+    def __str__(self) -> str:
+        return str(self._record.by.get("scheduler"))
+
+    __repr__ = __str__
+
+    def initialize(self) -> None:
+        pass
+
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        return config
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        found = self._tape.next("reading")
+        jobs: list[Any] = [job_from(each) for each in self._rows("jobs", "name", found)]
+        hosts: list[Any] = [host_from(each) for each in self._rows("hosts", "hostname", found)]
+        return jobs, hosts
+
+    def _rows(self, name: str, key: str, found: Answer) -> Iterable[Mapping[str, Any]]:
+        from hpc.autoscale.journal.changes import Rows
+
+        rows = Rows.of(getattr(self._record, name), lambda each: each.get(key))
+        known = dict(zip(rows.keys, rows.values, strict=True))
+        return changed(known, found.get(name)).values()
+
+    def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
+        """What nodes of each bucket offer, and placement groups, become what they were."""
+        wanted: Mapping[str, Any] = self._record.doors.get("lists", {}).get("resources", {})
+        if any("ccnodeid" in each for each in wanted.values()):
+            add_ccnodeid_default_resource(node_mgr)
+        plain = {f"{b.nodearray}/{b.vm_size}": b for b in node_mgr.get_buckets()}
+        known = {
+            f"{b.nodearray}/{b.vm_size}/{b.placement_group or ''}" for b in node_mgr.get_buckets()
+        }
+        for key in wanted:
+            bucket, _, group = key.rpartition("/")
+            if group and key not in known and bucket in plain:
+                node_mgr.add_placement_group(group, plain[bucket])
+        rows = resource_rows(node_mgr.get_buckets())
+        for key, own in zip(rows.keys, rows.values, strict=True):
+            nodearray, vm_size, group = key.split("/", 2)
+            for name, value in wanted.get(key, {}).items():
+                if name not in own:
+                    select = {"node.nodearray": nodearray, "node.vm_size": vm_size}
+                    node_mgr.add_default_resource(select, name, value)
+
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
+        found = self._record.doors.get("validated") or {}
+        gone = set(found.get("gone", ()))
+        scheduler_nodes[:] = [h for i, h in enumerate(scheduler_nodes) if i not in gone]
+        failed = set(found.get("failed", ()))
+        for node in cc_nodes:
+            if node._server_id in failed:
+                node.state = type(node.state)("Failed")
+
+    def new_singleton_lock(self, config: dict[str, Any]) -> Any:
+        from hpc.autoscale.util import NullSingletonLock
+
+        return NullSingletonLock()
+
+    # -- hooks
+
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        return self._hook("handle_failed_nodes", nodes)
+
+    def handle_undraining(self, nodes: list[Node]) -> list[Node]:
+        return self._hook("handle_undraining", nodes)
+
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
+        return self._hook("add_nodes_to_cluster", nodes)
+
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
+        return self._hook("handle_post_join_cluster", nodes)
+
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        return self._hook("handle_boot_timeout", nodes)
+
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        return self._hook("handle_draining", nodes)
+
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        return self._hook("handle_post_delete", nodes)
+
+    def _hook(self, hook: str, nodes: list[Node]) -> list[Node]:
+        """Those of the nodes that the driver returned then. What it was called with is held against
+        what it was called with then."""
+        number = self._called[hook]
+        self._called[hook] += 1
+        name = f"{hook}:{number}" if number else hook
+        lists = self._record.doors.get("lists", {})
+        given, before = list(map(name_of, nodes)), lists.get(f"given:{name}", [])
+        if given != before:
+            self._tape.odd.append(f"{hook} is called with {_other_nodes(before, given)}")
+        found = self._tape.next("hook", hook)
+        if "odd" in found:
+            odd: Any = None if found["odd"] == "None" else _Odd(found["odd"])
+            return [odd] if found["among"] else odd
+        if not found.get("returned"):
+            return nodes
+        back = set(lists.get(f"returned:{name}", ()))
+        return [node for node in nodes if name_of(node) in back]
+
+
+class _Odd:
+    """What a hook returned that is no node."""
+
+    def __init__(self, shown: str) -> None:
+        self._shown = shown
+
+    def __repr__(self) -> str:
+        return self._shown
+
+
+def _other_nodes(before: Sequence[str], given: Sequence[str]) -> str:
+    more, less = sorted(set(given) - set(before)), sorted(set(before) - set(given))
+    if not (more or less):
+        return "the nodes in another order"
+    return f"{_some(more) or 'no node'} more and {_some(less) or 'no node'} less"
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return f"{shown} and {len(names) - 3} others" if len(names) > 3 else shown

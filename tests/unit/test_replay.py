@@ -1,0 +1,279 @@
+"""Deciding again from a journal: the same decisions, or where they differ."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import pytest
+
+from builders.fake_scheduler import cluster, idle_cluster, now, run, scheduler
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.ccbindings.errors import Throttled
+from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.journal import Journal, JournalWriter
+from hpc.autoscale.journal.raised import again, as_json
+from hpc.autoscale.replaying import Replay
+from hpc.autoscale.testing import a_host, a_job
+
+__all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
+
+ON = {"journal": {}}
+
+
+def replayed(path):
+    """What came of the passes of a journal."""
+    with Replay() as replay:
+        return list(replay.passes(Journal(path)))
+
+
+def is_same(path, count):
+    """So many passes, all of which decide the same again."""
+    found = replayed(path)
+    assert [(each.differences, each.skipped) for each in found] == [([], "")] * count
+
+
+def azscale(tmp_path, capsys, *args):
+    """The exit code of azscale, and what it prints."""
+    config = tmp_path / "autoscale.json"
+    config.write_text(json.dumps({"cluster_name": "c", "url": "http://none.invalid"}))
+    code = 0
+    try:
+        main([*args, "-c", str(config)])
+    except SystemExit as end:
+        code = int(end.code or 0)
+    return code, capsys.readouterr().out
+
+
+@pytest.fixture
+def journal(run, cluster, scheduler, now, tmp_path):
+    """A loop that creates, joins, drains and deletes."""
+    for number in (1, 2, 3):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    run(**ON)
+    scheduler.jobs = [a_job("7", tasks=20), a_job("8", nodes=50)]
+    now.sleep(60)
+    run(**ON)
+    scheduler.jobs = []
+    scheduler.hosts = [a_host("host-1", "running")]
+    for _ in range(3):
+        now.sleep(301)
+        scheduler.answers["handle_draining"] = []
+        run(**ON)
+    del scheduler.answers["handle_draining"]
+    now.sleep(301)
+    assert run(**ON).deleted
+    return tmp_path / "journal"
+
+
+def test_it_decides_the_same_again(journal, tmp_path):
+    """At another time, in another order of ids, without a cluster or a scheduler."""
+    clock.use_clock(clock.Clock())
+    is_same(journal, 6)
+
+
+def test_nothing_of_the_site_is_touched(journal, tmp_path):
+    """Neither the history nor the journal itself."""
+    files = [f for f in tmp_path.rglob("*") if f.is_file()]
+    before = [f.read_bytes() for f in files]
+    is_same(journal, 6)
+    assert [f.read_bytes() for f in files] == before
+    assert [f for f in tmp_path.rglob("*") if f.is_file()] == files
+
+
+def test_azscale_says_that_it_is_the_same(journal, tmp_path, capsys):
+    """With exit code 0."""
+    found = azscale(tmp_path, capsys, "replay", str(journal))
+    assert found == (0, "6 passes: 6 the same, 0 different, 0 left out\n")
+
+
+def changed(journal, path, change):
+    """The same journal with its records changed."""
+    writer = JournalWriter(path)
+    for record in Journal(journal):
+        writer.write(change(record))
+    return path
+
+
+def as_it_was(record):
+    """The record with the lists that only a replay needs where they were."""
+    return record
+
+
+def test_a_journal_that_is_written_again_still_replays(journal, tmp_path):
+    """As whoever sends it to others writes it."""
+    is_same(changed(journal, tmp_path / "again", as_it_was), 6)
+
+
+def test_where_it_comes_to_something_else(journal, tmp_path, capsys):
+    """Here because it is told of another idle timeout: with the pass, the place and both values."""
+
+    def longer(record):
+        return replace(record, config={**record.config, "idle_timeout": 9999})
+
+    path = changed(journal, tmp_path / "other", longer)
+    code, printed = azscale(tmp_path, capsys, "replay", str(path))
+    assert code == 2
+    assert "it does not ask for hook handle_draining, which the recorded pass did" in printed
+    assert 'did.idle: expected ["htc-' in printed
+    code, printed = azscale(tmp_path, capsys, "replay", str(path), "-F", "json")
+    assert (code, [p["number"] for p in json.loads(printed)]) == (2, [1, 2, 3, 4, 5, 6])
+
+
+def test_a_decision_that_was_another_one_is_found(journal, tmp_path):
+    """Byte for byte."""
+
+    def other(record):
+        return replace(record, decided=[{**d, "count": 9} for d in record.decided])
+
+    found = replayed(changed(journal, tmp_path / "other", other))
+    assert next(each.differences for each in found if each.differences) == [
+        "decided[0].count: expected 9, found 2"
+    ]
+
+
+def test_what_it_remembered_must_be_known(journal, tmp_path, capsys):
+    """A pass of which that is missing is left out, and said."""
+
+    def forgetful(record):
+        return replace(record, doors={k: v for k, v in record.doors.items() if k != "state"})
+
+    path = changed(journal, tmp_path / "other", forgetful)
+    code, printed = azscale(tmp_path, capsys, "replay", str(path))
+    assert code == 3
+    assert "left out: what it remembered is not known" in printed
+    assert "6 passes: 0 the same, 0 different, 6 left out" in printed
+
+
+def test_a_simulation_has_nothing_to_decide_again(journal, tmp_path):
+    """A record without doors is left out."""
+    path = changed(journal, tmp_path / "other", lambda record: replace(record, doors={}))
+    assert {each.skipped for each in replayed(path)} == {
+        "it has not what is needed to decide again"
+    }
+
+
+# -- what comes in through the doors
+
+
+def test_a_pass_that_could_not_look_ends_the_same(run, cluster, tmp_path, monkeypatch):
+    """By the same error, whether the cluster raised it or the scheduler."""
+    error = Throttled("http://x", 429, "slow down", 7.0, "wait")
+
+    def fail(*args, **kwargs):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "get_nodes", fail)
+        with pytest.raises(Throttled):
+            run(**ON)
+    run(**ON)
+    is_same(tmp_path / "journal", 2)
+
+
+def test_a_scheduler_that_could_not_be_read(run, scheduler, tmp_path):
+    """Nor one whose hook fails, or returns nonsense."""
+    scheduler.failing["read"] = OSError(5, "no queue server")
+    with pytest.raises(OSError, match="no queue server"):
+        run(**ON)
+    scheduler.failing = {"add_nodes_to_cluster": ValueError("what?")}
+    run(**ON)
+    scheduler.failing = {}
+    for answer in (7, None, ["host-1"]):
+        scheduler.answers["add_nodes_to_cluster"] = answer
+        run(**ON)
+    is_same(tmp_path / "journal", 5)
+
+
+def test_hosts_that_the_driver_takes_out(run, cluster, scheduler, tmp_path, monkeypatch):
+    """And nodes that it calls failed."""
+    for number in (1, 2):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    scheduler.hosts = [a_host("host-1"), a_host("gone")]
+    scheduler.jobs = [a_job("7", tasks=12)]
+
+    def validate(hosts, nodes):
+        hosts[:] = [host for host in hosts if host.hostname != "gone"]
+        for node in nodes:
+            if node.hostname == "host-2":
+                node.state = "Failed"
+
+    monkeypatch.setattr(scheduler, "validate_nodes", validate)
+    run(**ON)
+    is_same(tmp_path / "journal", 1)
+
+
+def test_a_driver_that_prepares_the_manager_itself(run, scheduler, tmp_path, monkeypatch):
+    """With resources of its own, and placement groups; its class is not needed."""
+
+    def prepare(config, node_mgr):
+        node_mgr.add_default_resource({}, "slots", "node.vcpu_count")
+        node_mgr.add_default_resource({}, "rack", lambda node: f"rack of {node.vm_size}")
+        node_mgr.add_placement_group("group", node_mgr.get_buckets()[0])
+
+    monkeypatch.setattr(scheduler, "preprocess_node_mgr", prepare)
+    scheduler.jobs = [
+        a_job("7", {"slots": 1}, tasks=5),
+        a_job("8", {"rack": "rack of Standard_F4s", "node.placement_group": "group"}, nodes=2),
+    ]
+    run(**ON)
+    (record,) = Journal(tmp_path / "journal")
+    assert {d["bucket"] for d in record.decided} == {
+        "htc/Standard_F4s",
+        "htc/Standard_F4s/group",
+    }
+    is_same(tmp_path / "journal", 1)
+
+
+def test_work_that_starts_while_nodes_are_drained(run, cluster, scheduler, now, tmp_path):
+    """The second look is another one."""
+    idle_cluster(cluster, run, now)
+    scheduler.later = ([], [a_host("host-2", "job")])
+    assert run(**ON).spared
+    is_same(tmp_path / "journal", 1)
+
+
+def test_files_that_could_not_be_used(run, tmp_path, now):
+    """Such a pass is left out; the next one is known again."""
+    run(**ON)
+    (tmp_path / "gangs.db").write_text("no database at all")
+    run(**ON)
+    (tmp_path / "gangs.db").unlink()
+    run(**ON)
+    said = [each.skipped[:40] for each in replayed(tmp_path / "journal")]
+    assert said == ["", "its files could not be used then: gangs ", ""]
+
+
+def test_what_others_wrote_between_passes(cluster, scheduler, tmp_path, now):
+    """As a command does that somebody gives by hand: the state is written again, else not."""
+    config = {"cluster_name": "c", "_mock_bindings": cluster, **ON}
+    loop = Autoscaler(config, lambda: scheduler)
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    for _ in range(3):
+        loop.run_once()
+        now.sleep(60)
+    history = scheduler.new_node_history({})
+    history.mark_ignored([])
+    history.conn.execute("UPDATE nodes SET last_match_time = 5")
+    history.conn.commit()
+    loop.run_once()
+    (file,) = (tmp_path / "journal").iterdir()
+    lines = gzip.decompress(file.read_bytes()).splitlines()
+    assert ["state" in json.loads(line)["doors"] for line in lines] == [True, False, False, True]
+    is_same(tmp_path / "journal", 4)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Throttled("http://x", 429, "slow down", 7.0, "wait"),
+        OSError(28, "No space left on device"),
+        KeyError("x"),
+        type("TheirError", (Exception,), {})("theirs"),
+    ],
+)
+def test_errors_are_made_again(error):
+    """With their text, and what is asked of them; nothing is imported for it."""
+    found = again(json.loads(json.dumps(as_json(error))))
+    assert (type(found).__name__, str(found)) == (type(error).__name__, str(error))
+    assert getattr(found, "retry_after", None) == getattr(error, "retry_after", None)
