@@ -7,11 +7,11 @@ from typing import Any
 from builders.engine import Bench, cores
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
+from hpc.autoscale.leastcost.problem import Item, Lot, Problem
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost.problem import Item, Lot, Problem
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.shape import NodeShape
 

@@ -127,7 +127,7 @@ def test_without_the_optimize_extra_no_other_way_is_cheaper(seed, missing, monke
     """A search that is asked for and cannot be made leaves the best of greedy and first fit."""
     monkeypatch.setitem(sys.modules, missing, None)
     for module in ("filling", "knapsack"):
-        monkeypatch.delitem(sys.modules, f"hpc.autoscale.packing.leastcost.{module}", raising=False)
+        monkeypatch.delitem(sys.modules, f"hpc.autoscale.leastcost.{module}", raising=False)
     ways = {name: packing for name, packing in PACKINGS.items() if name != "greedy"}
     came = {name: placed_by(packing, seed) for name, packing in ways.items()}
     check_none_is_cheaper(came, "search")

@@ -7,15 +7,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hpc.autoscale.leastcost.filling import filled
+from hpc.autoscale.leastcost.generation import Effort, solve
+from hpc.autoscale.leastcost.greedy import greedy
+from hpc.autoscale.leastcost.knapsack import Knapsacks
+from hpc.autoscale.leastcost.problem import Item, Problem
+from hpc.autoscale.leastcost.queue import Share, Wanted, lay_out, plan_queue
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource
-from hpc.autoscale.packing.leastcost.filling import filled
-from hpc.autoscale.packing.leastcost.generation import Effort, solve
-from hpc.autoscale.packing.leastcost.greedy import greedy
-from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
-from hpc.autoscale.packing.leastcost.problem import Item, Problem
-from hpc.autoscale.packing.leastcost.queue import Share, Wanted, lay_out, plan_queue
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.planner import Planner
 

@@ -8,11 +8,11 @@ import pytest
 from builders.cost_problems import features_of, problem
 from builders.pattern_programme import arc_flow, least_price, loads_of, lower_bound
 from builders.scenario_laws import for_scenarios, tell
+from hpc.autoscale.leastcost.generation import COLUMNS, Effort, solve
+from hpc.autoscale.leastcost.problem import Item, Problem
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Exclusive, MinResource
-from hpc.autoscale.packing.leastcost.generation import COLUMNS, Effort, solve
-from hpc.autoscale.packing.leastcost.problem import Item, Problem
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.planner import Planner
 

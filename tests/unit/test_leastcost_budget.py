@@ -10,10 +10,10 @@ from builders.least_cost import Market
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.leastcost.generation import Effort
+from hpc.autoscale.leastcost.queue import Wanted, plan_queue
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
-from hpc.autoscale.packing.leastcost.generation import Effort
-from hpc.autoscale.packing.leastcost.queue import Wanted, plan_queue
 
 PRICES = {"Standard_F4s": 0.25, "Standard_F8s": 0.36, "Standard_F16s": 0.8}
 

@@ -2,13 +2,16 @@
 
 import subprocess
 import sys
+from pkgutil import resolve_name
 
 import pytest
 
 from builders.least_cost import MANY, a_least_cost_calculator, a_market_cluster, sizes_of
 from hpc.autoscale import results
+from hpc.autoscale.config.check import config_schema
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.placement import STRATEGIES
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
 
@@ -24,6 +27,13 @@ def prices():
 def job(name, ncpus=4, iterations=1, **more):
     """A job that takes cores."""
     return Job(name, {"ncpus": ncpus}, iterations=iterations, **more)
+
+
+def test_every_objective_has_its_strategy():
+    """First fit is what there is without one. What makes the others is found by a path."""
+    packing = config_schema()["properties"]["packing"]["properties"]
+    assert {"first-fit", *STRATEGIES} == set(packing["objective"]["enum"])
+    assert all(callable(resolve_name(path)) for path in STRATEGIES.values())
 
 
 def test_the_cheapest_nodes_are_planned():
@@ -236,8 +246,8 @@ def test_all_plans_of_a_queue_share_the_time():
         ticks.append(1)
         return float(len(ticks))
 
-    calc._least_cost.clock = clock
-    calc._least_cost.seconds = 5.0
+    calc._strategy._least_cost.clock = clock
+    calc._strategy._least_cost.seconds = 5.0
     calc.add_jobs([job(f"j{i}", 3) for i in range(9)])
     assert len(ticks) < 30
 

@@ -6,6 +6,9 @@ import pytest
 
 from builders.engine import Bench, cores
 from builders.least_cost import Market
+from hpc.autoscale.leastcost.generation import Effort, gap_of
+from hpc.autoscale.leastcost.problem import is_plain, modes, roomy
+from hpc.autoscale.leastcost.queue import EngineCopy, Wanted, plan_queue
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import (
     AnyNode,
@@ -16,9 +19,6 @@ from hpc.autoscale.packing.expr import (
     PropertyIs,
     ResourceIs,
 )
-from hpc.autoscale.packing.leastcost.generation import Effort, gap_of
-from hpc.autoscale.packing.leastcost.problem import is_plain, modes, roomy
-from hpc.autoscale.packing.leastcost.queue import EngineCopy, Wanted, plan_queue
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.plan import Request
 

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from builders.least_cost import Market, nodes_used, placed_units
+from hpc.autoscale.leastcost.generation import COLUMNS, GREEDY, Effort, gap_of, solve
+from hpc.autoscale.leastcost.problem import known_price
 from hpc.autoscale.packing.expr import MinResource
-from hpc.autoscale.packing.leastcost.generation import COLUMNS, GREEDY, Effort, gap_of, solve
-from hpc.autoscale.packing.leastcost.problem import known_price
 from hpc.autoscale.packing.limits import Limit
 
 REPEATABLE = Effort(rounds=50)

@@ -6,12 +6,12 @@ import pytest
 from builders.least_cost import a_least_cost_calculator, a_market_cluster, sizes_of
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.leastcost.problem import is_plain
 from hpc.autoscale.node.constraints import LoweredConstraint, register_parser
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
 from hpc.autoscale.packing.expr import Expr, Fit
-from hpc.autoscale.packing.leastcost.problem import is_plain
 from hpc.autoscale.packing.reject import Reject
 
 

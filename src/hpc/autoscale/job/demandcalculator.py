@@ -7,9 +7,9 @@ keeps the node history. Idle and boot policy is here; acting on it is the caller
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
@@ -17,7 +17,7 @@ from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.nodequeue import NodeQueue
-from hpc.autoscale.job.placement import FirstFit, Listener, Strategy
+from hpc.autoscale.job.placement import Listener, new_strategy
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
@@ -31,9 +31,6 @@ from hpc.autoscale.util import (
     configured_lock,
     load_config,
 )
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.leastcost import LeastCost
 
 AtLeast = float | Callable[[Node], float]
 """Seconds, for all nodes or for each."""
@@ -69,7 +66,7 @@ class DemandCalculator:
         # whether the driver has compared the scheduler's nodes with the cluster's
         # (`validate_nodes`)
         self.nodes_are_validated = False
-        self._least_cost = _least_cost(config)
+        self._strategy = new_strategy(node_mgr, config)
         if node_queue is not None or self._is_as_declared:
             self._node_queue._push_all(node_mgr.get_non_failed_nodes())
         if type(self.node_history).decorate is not NullNodeHistory.decorate:
@@ -109,15 +106,8 @@ class DemandCalculator:
     ) -> list[Outcome]:
         """The one way to the node manager for jobs."""
         explain = explain or self._is_as_declared
-        first_fit = FirstFit(self.node_mgr, explain)
-        strategy: Strategy = first_fit
-        if self._least_cost is not None:
-            # as for `_least_cost`
-            from hpc.autoscale.job.leastcost import LeastCostQueue
-
-            strategy = LeastCostQueue(self.node_mgr, self._least_cost, first_fit)
         try:
-            outcomes = strategy.place(jobs, listener)
+            outcomes = self._strategy.place(jobs, listener, explain)
         finally:
             results.settle()
         if self._is_as_declared:
@@ -201,7 +191,7 @@ class DemandCalculator:
             unmatched,
             failed,
             self.node_mgr.get_buckets(),
-            None if self._least_cost is None else self._least_cost.cost,
+            self._strategy.cost,
         )
 
     def finish(self) -> DemandResult:
@@ -307,15 +297,6 @@ class DemandCalculator:
         return f"DemandCalculator({self.node_mgr})"
 
     __repr__ = __str__
-
-
-def _least_cost(config: Mapping[str, Any]) -> LeastCost | None:
-    if (config.get("packing") or {}).get("objective") != "cost":
-        return None
-    # most never ask for it, and it takes long to import
-    from hpc.autoscale.node.nodemanager.leastcost import LeastCost
-
-    return LeastCost.from_config(config)
 
 
 @collecting_seldom()

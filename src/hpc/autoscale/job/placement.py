@@ -2,19 +2,24 @@
 loop and the command line.
 
 A strategy takes the whole queue and says of each job what it got. First fit, here, takes jobs one
-after another; least cost (`leastcost`) plans many together. Why a job got no more is worked out
-when somebody reads it.
+after another. Others stand above this package, and are found by the objective of the configuration.
+Why a job got no more is worked out when somebody reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
-from hpc.autoscale.job.job import Job, Outcome
+from hpc.autoscale.job.job import Job, Outcome, PackingStrategy
 
 if TYPE_CHECKING:
+    from hpc.autoscale.node.constraints import Compiled
     from hpc.autoscale.node.nodemanager import NodeManager
+    from hpc.autoscale.packing.plan import Request
+    from hpc.autoscale.results.costs import PlanCost
 
 
 class Listener(Protocol):
@@ -28,32 +33,60 @@ class Listener(Protocol):
 
 
 class Strategy(Protocol):
-    """A way to place a queue."""
+    """A way to place the queues of one calculator."""
 
-    def place(self, jobs: Sequence[Job], listener: Listener | None) -> list[Outcome]:
+    @property
+    def cost(self) -> PlanCost | None:
+        """What all queues so far come to; None where nobody asked for prices."""
+
+    def place(self, jobs: Sequence[Job], listener: Listener | None, explain: bool) -> list[Outcome]:
         """Place jobs in their order; an outcome for each. An error that no listener takes is
-        raised, and the jobs before it are placed by then."""
+        raised, and the jobs before it are placed by then. `explain`: the result of each job that is
+        placed by itself is made while it is placed."""
+
+
+STRATEGIES: Mapping[str, str] = MappingProxyType(
+    {"cost": "hpc.autoscale.leastcost.strategy:new_strategy"}
+)
+"""By the objective of a configuration (`packing.objective`), what makes its strategy from a manager
+and the configuration. It is imported when a configuration asks for it: most never do, it takes long
+to import, and nothing here knows it."""
+
+
+def new_strategy(manager: NodeManager, config: Mapping[str, Any]) -> Strategy:
+    """The strategy that a configuration asks for; first fit where it asks for none."""
+    path = STRATEGIES.get((config.get("packing") or {}).get("objective", ""))
+    if path is None:
+        return FirstFit(manager)
+    made: Strategy = resolve_name(path)(manager, config)
+    return made
+
+
+def asked_by(job: Job) -> tuple[Compiled, Request]:
+    """What a strategy must know of a job: its constraints, and what remains to be placed of it."""
+    whole = job.colocated or job.packing_strategy == PackingStrategy.SCATTER
+    return job._compile(), job._request(whole)
 
 
 class FirstFit:
-    """Each job on the first nodes that do, one job after another. `explain`: the result of
-    each job is made while it is placed."""
+    """Each job on the first nodes that do, one job after another."""
 
-    def __init__(self, manager: NodeManager, explain: bool = False) -> None:
+    cost: PlanCost | None = None
+
+    def __init__(self, manager: NodeManager) -> None:
         self._manager = manager
-        self._explain = explain
 
-    def place(self, jobs: Sequence[Job], listener: Listener | None) -> list[Outcome]:
+    def place(self, jobs: Sequence[Job], listener: Listener | None, explain: bool) -> list[Outcome]:
         """See `Strategy`."""
-        return [self.place_one(job, listener) for job in jobs]
+        return [self.place_one(job, listener, explain) for job in jobs]
 
-    def place_one(self, job: Job, listener: Listener | None) -> Outcome:
+    def place_one(self, job: Job, listener: Listener | None, explain: bool) -> Outcome:
         """Place one job, or what remains of it. One that scatters is placed as a whole or not at
         all; of any other, as much as there is room for."""
         try:
             if listener is not None:
                 listener.begins(job)
-            return job._allocate(self._manager, explain=self._explain)
+            return job._allocate(self._manager, explain=explain)
         except Exception as error:
             if listener is None or not listener.failed(job, error):
                 raise

@@ -18,5 +18,4 @@ classes that integrators hold (`Node`, `NodeBucket`, limits) are handles over wh
 | `plan`, `search` | requests, plans and steps; where single units and gangs find room |
 | `planner` | makes plans, and applies them |
 | `layers` | switches for what is there for speed alone |
-| `leastcost` | plans of whole queues for the least price |
 """

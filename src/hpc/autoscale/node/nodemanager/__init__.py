@@ -3,7 +3,7 @@
 `manager`: the manager, and how it is made for a configuration. `inventory`: buckets, nodes, names
 and machines on premises. `building` and `records`: from the replies of the server to these.
 `placing`: one demand, with `probing`, `reporting` and `policies`. `provisioner`: creating and
-deleting. `leastcost`: whole queues.
+deleting.
 """
 
 from hpc.autoscale.ccbindings import new_cluster_bindings as new_cluster_bindings

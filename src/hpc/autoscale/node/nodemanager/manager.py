@@ -415,6 +415,11 @@ class NodeManager:
     __repr__ = __str__
 
 
+def placer_of(manager: NodeManager) -> Placer:
+    """The part of a manager that places demands, for strategies that place whole queues."""
+    return manager._placer
+
+
 def _packing(config: dict[str, Any]) -> tuple[str, Weights | None]:
     """The order policy and the weights of regions in a configuration."""
     if not config.get("packing"):

@@ -7,7 +7,7 @@ through `reporting`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -210,6 +210,25 @@ class Placer:
             bucket._took(step, next(of_opened) if step.opened else (), assignment_id)
         for effect in plan.effects:
             effect()
+
+    def carry_out_jointly(self, plan: Plan, placed: Iterable[tuple[str, Sequence[Step]]]) -> None:
+        """Make a plan true that was made for many demands on a copy of the engine's state.
+        `placed`: of each demand, who is assigned and its part of the steps.
+
+        StalePlan where nodes are not as they were on the copy; that, and what naming a node raises,
+        leave nothing changed.
+        """
+        self.sync()
+        opened = [step for step in plan.steps if step.opened]
+        self.planner.adopt(plan)
+        fresh = self.names_of(opened)
+        self.planner.apply(plan)
+        for step, each in zip(opened, fresh, strict=True):
+            # the nodes are there now, with nobody on them yet
+            self.bucket_of(step.candidate)._took(step, each, None)
+        for assignment_id, steps in placed:
+            for step in steps:
+                self.bucket_of(step.candidate)._took(step, (), assignment_id)
 
     def names_of(self, opened: Sequence[Step]) -> Sequence[Sequence[str]]:
         """Names for the new nodes of some steps of a plan. They are in use from now on; an error of

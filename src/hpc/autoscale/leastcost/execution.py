@@ -1,9 +1,8 @@
-"""Least-cost packing of whole queues: what the engine plans is carried out on the manager's buckets
-and nodes.
+"""What the strategy asks of a cluster: prices, copies of the engine's state, and plans that are
+made true on buckets and nodes; what they cost is added up.
 
 Prices come from the catalogue or the user's own list, and the time that may be spent from the
-configuration. Which jobs take part and what happens to the others is the calculator's business
-(`job.leastcost`)."""
+configuration. Which jobs take part and what happens to the others is the business of `strategy`."""
 
 from __future__ import annotations
 
@@ -12,9 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hpc.autoscale import hpclogging as logging
+<<<<<<< HEAD:src/hpc/autoscale/node/nodemanager/leastcost.py
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.placing import Decision
 from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
@@ -25,20 +25,30 @@ from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.leastcost.generation import COLUMNS, Effort, Solution, gap_of
 from hpc.autoscale.packing.leastcost.problem import PriceOf, is_plain
 from hpc.autoscale.packing.leastcost.queue import (
+=======
+from hpc.autoscale.leastcost.generation import COLUMNS, Effort, Solution, gap_of
+from hpc.autoscale.leastcost.problem import PriceOf, is_plain
+from hpc.autoscale.leastcost.queue import (
+>>>>>>> 6e2c7e3 (Bring least cost together in a package of its own, above the engine):src/hpc/autoscale/leastcost/execution.py
     EngineCopy,
     Layout,
     QueuePlan,
     Wanted,
     opened_of,
 )
+from hpc.autoscale.node.constraints import Compiled
+from hpc.autoscale.node.nodemanager.manager import NodeManager, placer_of
+from hpc.autoscale.node.nodemanager.placing import Verdict
+from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
+from hpc.autoscale.node.nodemanager.reporting import report
+from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
 from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.packing.planner import Arrangement
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.results.costs import FIRST_FIT, PlanCost
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager.manager import NodeManager
 
 USUAL_SECONDS = 0.25
 MOST_ROUNDS = 1_000
@@ -55,16 +65,19 @@ def _say_what_is_missing(key: str) -> None:
 
 
 class LeastCost:
-    """The least-cost mode of one calculator. `seconds` may be spent on planning one queue, by
-    `clock`, which is the CPU time of the thread: a busy machine makes no worse plans. `rounds`: of
-    column generation, 0 for none."""
+    """The least-cost mode of one calculator, on the nodes of a manager. `seconds` may be spent on
+    planning one queue, by `clock`, which is the CPU time of the thread: a busy machine makes no
+    worse plans. `rounds`: of column generation, 0 for none."""
 
     def __init__(
         self,
+        manager: NodeManager,
         seconds: float = USUAL_SECONDS,
         rounds: int = MOST_ROUNDS,
         clock: Callable[[], float] = time.thread_time,
     ) -> None:
+        self.manager = manager
+        self.placer = placer_of(manager)
         self.seconds = seconds
         self.rounds = rounds
         self.clock = clock
@@ -80,14 +93,15 @@ class LeastCost:
         self._is_one_by_one = True
 
     @staticmethod
-    def from_config(config: Mapping[str, Any]) -> LeastCost:
+    def from_config(manager: NodeManager, config: Mapping[str, Any]) -> LeastCost:
         """As a configuration has it that asks for the least cost."""
         packing = config["packing"]
         rounds = int(packing.get("optimize_rounds", MOST_ROUNDS))
         asked = [key for key in ("optimize_seconds", "optimize_rounds") if packing.get(key)]
         if asked and rounds and not (find_spec("highspy") and find_spec("numpy")):
             _say_what_is_missing(asked[0])
-        return LeastCost(float(packing.get("optimize_seconds", USUAL_SECONDS)), rounds)
+        seconds = float(packing.get("optimize_seconds", USUAL_SECONDS))
+        return LeastCost(manager, seconds, rounds)
 
     def can_plan(self, expr: Expr) -> bool:
         """Whether a job can be planned with others: nodes that look alike are alike to it."""
@@ -96,34 +110,29 @@ class LeastCost:
             plain = self._plain[expr] = is_plain(expr)
         return plain
 
-    def copy(self, manager: NodeManager, policy: OrderPolicy, has_nodes: bool = True) -> EngineCopy:
+    def copy(self, policy: OrderPolicy, has_nodes: bool = True) -> EngineCopy:
         """A copy of the engine's state, with or without the nodes that there are, whose buckets are
         asked in the order of a policy."""
-        manager._placer.sync()
-        copy = EngineCopy(manager._placer.planner, self._price_of(manager), has_nodes)
+        self.placer.sync()
+        copy = EngineCopy(self.placer.planner, self._price_of(), has_nodes)
 
         def arrange(candidates: Sequence[Candidate]) -> Arrangement:
-            known = {
-                s: offering_of(manager._placer.bucket_of(copy.original_of[s])) for s in candidates
-            }
+            known = {s: offering_of(self.placer.bucket_of(copy.original_of[s])) for s in candidates}
             return arrangement(policy, known)
 
         if policy is not declared:
             copy.planner.arrange = arrange
         return copy
 
-    @staticmethod
-    def policies(manager: NodeManager) -> dict[str, OrderPolicy]:
+    def policies(self) -> dict[str, OrderPolicy]:
         """First fit under each of these is tried: all of the library and the one that is set, but
         for those that come to the declared order."""
-        manager._placer.sync()
+        self.placer.sync()
         found: dict[str, OrderPolicy] = dict(BUILT_IN)
-        of_manager = manager.order_policy
+        of_manager = self.manager.order_policy
         name = of_manager if isinstance(of_manager, str) else repr(of_manager)
         found[name] = policy_named(of_manager) if isinstance(of_manager, str) else of_manager
-        known = {
-            s: offering_of(manager._placer.bucket_of(s)) for s in manager._placer.planner.candidates
-        }
+        known = {s: offering_of(self.placer.bucket_of(s)) for s in self.placer.planner.candidates}
 
         def is_declared(policy: OrderPolicy) -> bool:
             candidates, by_need, _ = arrangement(policy, known)
@@ -145,32 +154,17 @@ class LeastCost:
         self._left = left()
         return plan
 
-    def carry_out(
-        self, manager: NodeManager, names: Sequence[str], layout: Layout, solution: Solution
-    ) -> None:
+    def carry_out(self, names: Sequence[str], layout: Layout, solution: Solution) -> None:
         """Make a plan for jobs of these names true. What naming a node raises, and StalePlan where
         nodes are not as they were when it was made, leave nothing changed."""
-        if not layout.plan:
-            return
-        placer = manager._placer
-        placer.sync()
-        opened = [step for step in layout.plan.steps if step.opened]
-        placer.planner.adopt(layout.plan)
-        fresh = placer.names_of(opened)
-        placer.planner.apply(layout.plan)
-        for step, each in zip(opened, fresh, strict=True):
-            # the nodes are there now, with nobody on them yet
-            placer.bucket_of(step.candidate)._took(step, each, None)
-        for number, steps in layout.placed.items():
-            for placed in steps:
-                bucket = placer.bucket_of(placed.candidate)
-                bucket._took(placed, (), names[number])
-        self._noted.append((opened_of(layout.plan.steps), solution.bound, solution.method))
+        if layout.plan:
+            placed = [(names[number], steps) for number, steps in layout.placed.items()]
+            self.placer.carry_out_jointly(layout.plan, placed)
+            self._noted.append((opened_of(layout.plan.steps), solution.bound, solution.method))
 
-    @staticmethod
-    def tell(manager: NodeManager, compiled: Compiled, steps: Sequence[Step]) -> None:
+    def tell(self, compiled: Compiled, steps: Sequence[Step]) -> None:
         """Tell handlers of results what became of a demand that found room."""
-        placer, units = manager._placer, sum(step.units for step in steps)
+        placer, units = self.placer, sum(step.units for step in steps)
         ranking = placer.planner.ranking(placer.sorting_of(compiled).common)
         plan = Plan(steps, units)
         report(placer, compiled, Request(units), Decision("success", ranking, [], plan, list))
@@ -178,12 +172,12 @@ class LeastCost:
         nodes = {id(node): node for node in placer.nodes_of(plan)}
         AllocationResult("success", list(nodes.values()), units)
 
-    def start(self, manager: NodeManager, jobs: int) -> None:
+    def start(self, jobs: int) -> None:
         """A new queue of so many jobs: all the time is there again."""
         self._is_one_by_one = self._is_one_by_one and jobs == 1
-        manager._placer.sync()
+        self.placer.sync()
         self._left = self.seconds
-        candidates = manager._placer.planner.candidates
+        candidates = self.placer.planner.candidates
         self._before = {candidate: _running(candidate) for candidate in candidates}
         self._noted.clear()
 
@@ -195,9 +189,9 @@ class LeastCost:
         if not planned.unpriced and not any(planned.unplaced):
             self._noted.append((opened, planned.bound, policy))
 
-    def finish(self, manager: NodeManager) -> None:
+    def finish(self) -> None:
         """The queue is done: add what it opened, in plans and beside them, to the cost."""
-        price_of = self._price_of(manager)
+        price_of = self._price_of()
         was = self.cost or PlanCost(0.0, 0.0, 0.0, FIRST_FIT, {})
         nodes = {candidate: _running(candidate) - n for candidate, n in self._before.items()}
         price, found = _add_up(nodes, price_of)
@@ -216,13 +210,12 @@ class LeastCost:
             level = logging.warning if unpriced else logging.info
             level("Least cost: %s", self.cost)
 
-    @staticmethod
-    def _price_of(manager: NodeManager) -> PriceOf:
+    def _price_of(self) -> PriceOf:
         known: dict[Candidate, float | None] = {}
 
         def price(candidate: Candidate) -> float | None:
             if candidate not in known:
-                bucket = manager._placer.bucket_of(candidate)
+                bucket = self.placer.bucket_of(candidate)
                 known[candidate] = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
             return known[candidate]
 

@@ -18,17 +18,15 @@ from copy import deepcopy
 from itertools import accumulate
 from typing import NamedTuple
 
-from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost.generation import (
+from hpc.autoscale.leastcost.generation import (
     Effort,
     Solution,
     first_lots,
     has_many_items,
     solve,
 )
-from hpc.autoscale.packing.leastcost.greedy import greedy
-from hpc.autoscale.packing.leastcost.problem import (
+from hpc.autoscale.leastcost.greedy import greedy
+from hpc.autoscale.leastcost.problem import (
     Bin,
     Item,
     Lot,
@@ -39,6 +37,8 @@ from hpc.autoscale.packing.leastcost.problem import (
     known_price,
     may_close,
 )
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.packing.planner import Planner

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from hpc.autoscale.packing.leastcost.problem import Pattern, Problem
+from hpc.autoscale.leastcost.problem import Pattern, Problem
 
 _PER_NODE = 2e-5
 """Added to the cost of a column, as a part of the highest price: of two plans at one price the one

@@ -14,15 +14,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from hpc.autoscale.packing.leastcost.greedy import greedy
-from hpc.autoscale.packing.leastcost.master import (
+from hpc.autoscale.leastcost.greedy import greedy
+from hpc.autoscale.leastcost.master import (
     Master,
     charge_of,
     lagrangian_bound,
     resource_relaxation,
     simple_bound,
 )
-from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Problem
+from hpc.autoscale.leastcost.problem import Lot, NodesLeft, Problem
 
 MOST_ITEMS = 200
 """Problems with more items are planned node by node."""
@@ -86,7 +86,7 @@ def first_lots(problem: Problem) -> list[Lot]:
     if not has_many_items(problem):
         return greedy(problem)
     try:
-        from hpc.autoscale.packing.leastcost.filling import filled
+        from hpc.autoscale.leastcost.filling import filled
 
         lots = filled(problem)
     except ImportError:
@@ -154,7 +154,7 @@ class _Search:
     def __init__(
         self, problem: Problem, start: Sequence[Lot], bound: float, effort: Effort
     ) -> None:
-        from hpc.autoscale.packing.leastcost.knapsack import Knapsacks
+        from hpc.autoscale.leastcost.knapsack import Knapsacks
 
         self.problem = problem
         self.effort = effort

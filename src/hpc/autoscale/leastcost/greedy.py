@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Pattern, Problem
+from hpc.autoscale.leastcost.problem import Lot, NodesLeft, Pattern, Problem
 
 _FEWER = 1e-6
 

@@ -10,24 +10,23 @@ planned together, and those who came first are served first. The other ways are 
 order policy.
 
 What cannot be tried on a copy (constraints that must be asked node by node, or that charge pools)
-parts the queue; each part is tried by itself. Called by `DemandCalculator`."""
+parts the queue; each part is tried by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hpc.autoscale import results
-from hpc.autoscale.job.job import Job, Outcome, PackingStrategy
-from hpc.autoscale.job.placement import FirstFit, Listener
-from hpc.autoscale.node.nodemanager.leastcost import LeastCost
-from hpc.autoscale.packing.leastcost.queue import EngineCopy, Layout, QueuePlan, Wanted
+from hpc.autoscale.job.job import Job, Outcome
+from hpc.autoscale.job.placement import FirstFit, Listener, asked_by
+from hpc.autoscale.leastcost.execution import LeastCost
+from hpc.autoscale.leastcost.queue import EngineCopy, Layout, QueuePlan, Wanted
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.order import OrderPolicy, cheapest
 from hpc.autoscale.packing.planner import StalePlan
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.nodemanager import NodeManager
-    from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.results.costs import PlanCost
 
 MOST_PLANNED = 2_000
 """Different constraints in all plans for one queue together; what is left then is placed one by
@@ -36,20 +35,23 @@ _PLAN = 50
 """What any plan costs besides, in different constraints."""
 
 
+def new_strategy(manager: NodeManager, config: Mapping[str, Any]) -> LeastCostQueue:
+    """The strategy that a configuration asks for whose objective is the cost."""
+    return LeastCostQueue(LeastCost.from_config(manager, config))
+
+
 class _QueuedJob:
     """One job of a queue. `request`: what is left of it when the queue begins.
     `can_be_tried`: the engine alone can say where it would go. `is_plain`: it can be planned
     together with others."""
 
-    def __init__(self, manager: NodeManager, least_cost: LeastCost, job: Job) -> None:
+    def __init__(self, least_cost: LeastCost, job: Job) -> None:
         self.job = job
-        whole = job.colocated or job.packing_strategy == PackingStrategy.SCATTER
-        self.request = job._request(whole)
-        self.compiled = job._compile()
-        sorted_ = manager._placer.sorting_of(self.compiled)
+        self.compiled, self.request = asked_by(job)
+        sorted_ = least_cost.placer.sorting_of(self.compiled)
         self.expr = sorted_.common
         self.can_be_tried = self.request.units > 0 and not (sorted_.needs_probe or sorted_.pooled)
-        is_slots = self.can_be_tried and job.node_count <= 0 and not whole
+        is_slots = self.can_be_tried and job.node_count <= 0 and not self.request.whole
         self.is_plain = is_slots and least_cost.can_plan(self.expr)
 
 
@@ -66,21 +68,27 @@ _Move = _Planned | _QueuedJob
 
 
 class LeastCostQueue:
-    """Places a queue at the least cost. `first_fit` places what is in no plan."""
+    """Places queues at the least cost; first fit places what is in no plan."""
 
-    def __init__(self, manager: NodeManager, least_cost: LeastCost, first_fit: FirstFit) -> None:
-        self._manager = manager
+    def __init__(self, least_cost: LeastCost) -> None:
         self._least_cost = least_cost
-        self._first_fit = first_fit
+        self._first_fit = FirstFit(least_cost.manager)
         self._listener: Listener | None = None
+        self._explain = False
         # what jobs came to that were placed, or the rest of them, by themselves
         self._outcomes: dict[int, Outcome] = {}
 
-    def place(self, jobs: Sequence[Job], listener: Listener | None) -> list[Outcome]:
+    @property
+    def cost(self) -> PlanCost | None:
         """See `Strategy`."""
-        self._listener = listener
+        return self._least_cost.cost
+
+    def place(self, jobs: Sequence[Job], listener: Listener | None, explain: bool) -> list[Outcome]:
+        """See `Strategy`."""
+        self._listener, self._explain = listener, explain
+        self._outcomes.clear()
         before = [job.iterations_remaining for job in jobs]
-        self._least_cost.start(self._manager, len(jobs))
+        self._least_cost.start(len(jobs))
         try:
             for part in self._parts(jobs):
                 if isinstance(part, Job):
@@ -88,7 +96,7 @@ class LeastCostQueue:
                 elif part:
                     self._place_part(part)
         finally:
-            self._least_cost.finish(self._manager)
+            self._least_cost.finish()
         return [self._outcome(job, units) for job, units in zip(jobs, before, strict=True)]
 
     def _outcome(self, job: Job, before: int) -> Outcome:
@@ -96,13 +104,13 @@ class LeastCostQueue:
         alone = self._outcomes.get(id(job))
         placed = before - job.iterations_remaining
         if alone is None:
-            return Outcome(self._manager, job, placed)
+            return Outcome(self._least_cost.manager, job, placed)
         if job.node_count > 0 or alone.units == placed:
             return alone
-        return Outcome(self._manager, job, placed, error=alone.error)
+        return Outcome(self._least_cost.manager, job, placed, error=alone.error)
 
     def _place_alone(self, job: Job) -> None:
-        self._outcomes[id(job)] = self._first_fit.place_one(job, self._listener)
+        self._outcomes[id(job)] = self._first_fit.place_one(job, self._listener, self._explain)
 
     def _parts(self, jobs: Sequence[Job]) -> list[Job | list[_QueuedJob]]:
         """The queue, parted at the jobs that cannot be tried, which are by themselves. Where there
@@ -110,7 +118,7 @@ class LeastCostQueue:
         queue: list[Job | _QueuedJob] = []
         for job in jobs:
             try:
-                queued = _QueuedJob(self._manager, self._least_cost, job)
+                queued = _QueuedJob(self._least_cost, job)
             except Exception:
                 if self._listener is None:
                     raise
@@ -133,7 +141,7 @@ class LeastCostQueue:
     def _is_room(self, part: Sequence[_QueuedJob], others: int = 0) -> bool:
         """Whether new nodes alone have room for a part and so many nodes of others. It then does
         not matter who goes first."""
-        copy, wanted = self._least_cost.copy(self._manager, cheapest, has_nodes=False), 0
+        copy, wanted = self._least_cost.copy(cheapest, has_nodes=False), 0
         for queued in part:
             if queued.is_plain:
                 wanted += queued.request.units
@@ -145,8 +153,8 @@ class LeastCostQueue:
     def _place_part(self, part: list[_QueuedJob]) -> None:
         """Place jobs in the best of the ways that were tried. Where a plan is near its bound, no
         other is tried."""
-        manager, least_cost = self._manager, self._least_cost
-        planned = _PlannedWay(least_cost, least_cost.copy(manager, cheapest))
+        least_cost = self._least_cost
+        planned = _PlannedWay(least_cost, least_cost.copy(cheapest))
         is_plain = all(queued.is_plain for queued in part)
         try:
             planned.run(part, others_first=not is_plain and self._is_room(part))
@@ -161,8 +169,8 @@ class LeastCostQueue:
         policy: OrderPolicy = cheapest
         if first is None or not first.is_best or len(moves) > 1:
             total = sum(queued.request.units for queued in part)
-            for other, tried in least_cost.policies(manager).items():
-                copy = least_cost.copy(manager, tried)
+            for other, tried in least_cost.policies().items():
+                copy = least_cost.copy(tried)
                 for queued in part:
                     copy.place(queued.expr, queued.request)
                     hoped = copy.score._replace(units=total)
@@ -170,7 +178,7 @@ class LeastCostQueue:
                         break
                 if copy.score.is_better_than(best.score):
                     best, moves, policy, name = copy, part, tried, other
-        with manager._placer.asked_in_order_of(policy):
+        with least_cost.placer.asked_in_order_of(policy):
             self._make(moves)
         if name and is_plain and first is not None and first.stopped_at is None:
             least_cost.note_first_fit(name, best.opened, first.solution)
@@ -189,9 +197,7 @@ class LeastCostQueue:
         takes them."""
         jobs, layout, plan = planned
         try:
-            self._least_cost.carry_out(
-                self._manager, [queued.job.name for queued in jobs], layout, plan.solution
-            )
+            self._least_cost.carry_out([queued.job.name for queued in jobs], layout, plan.solution)
         except StalePlan:
             return jobs
         except Exception:
@@ -203,7 +209,7 @@ class LeastCostQueue:
             if number in layout.placed and results.HANDLERS:
                 if self._listener is not None:
                     self._listener.begins(queued.job)
-                self._least_cost.tell(self._manager, queued.compiled, layout.placed[number])
+                self._least_cost.tell(queued.compiled, layout.placed[number])
         return ()
 
 

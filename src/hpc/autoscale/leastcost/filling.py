@@ -14,9 +14,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from hpc.autoscale.leastcost.master import charge_of, resource_relaxation
+from hpc.autoscale.leastcost.problem import Lot, NodesLeft, Problem
 from hpc.autoscale.packing.amounts import Quantity
-from hpc.autoscale.packing.leastcost.master import charge_of, resource_relaxation
-from hpc.autoscale.packing.leastcost.problem import Lot, NodesLeft, Problem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hpc.autoscale.leastcost.problem import Bin, Problem, Usage, most, room_for
 from hpc.autoscale.packing.amounts import Quantity
-from hpc.autoscale.packing.leastcost.problem import Bin, Problem, Usage, most, room_for
 
 Values = NDArray[np.float64]
 Counts = NDArray[np.int64]
