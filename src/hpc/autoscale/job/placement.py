@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hpc.autoscale.job.job import Job, Outcome, PackingStrategy
+from hpc.autoscale.job.job import Job, Outcome
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.constraints import Compiled
@@ -64,8 +64,7 @@ def new_strategy(manager: NodeManager, config: Mapping[str, Any]) -> Strategy:
 
 def asked_by(job: Job) -> tuple[Compiled, Request]:
     """What a strategy must know of a job: its constraints, and what remains to be placed of it."""
-    whole = job.colocated or job.packing_strategy == PackingStrategy.SCATTER
-    return job._compile(), job._request(whole)
+    return job._compile(), job.remaining
 
 
 class FirstFit:

@@ -14,39 +14,29 @@ from importlib.util import find_spec
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-<<<<<<< HEAD:src/hpc/autoscale/node/nodemanager/leastcost.py
-from hpc.autoscale.node.constraints import Compiled
-from hpc.autoscale.node.nodemanager.placing import Decision
-from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
-from hpc.autoscale.node.nodemanager.reporting import report
-from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.leastcost.generation import COLUMNS, Effort, Solution, gap_of
-from hpc.autoscale.packing.leastcost.problem import PriceOf, is_plain
-from hpc.autoscale.packing.leastcost.queue import (
-=======
 from hpc.autoscale.leastcost.generation import COLUMNS, Effort, Solution, gap_of
 from hpc.autoscale.leastcost.problem import PriceOf, is_plain
 from hpc.autoscale.leastcost.queue import (
->>>>>>> 6e2c7e3 (Bring least cost together in a package of its own, above the engine):src/hpc/autoscale/leastcost/execution.py
     EngineCopy,
     Layout,
     QueuePlan,
     Wanted,
-    opened_of,
 )
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.manager import NodeManager, placer_of
-from hpc.autoscale.node.nodemanager.placing import Verdict
-from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
+from hpc.autoscale.node.nodemanager.placing import Decision
+from hpc.autoscale.node.nodemanager.policies import (
+    arrange_by,
+    arrangement,
+    offering_of,
+    policy_named,
+)
 from hpc.autoscale.node.nodemanager.reporting import report
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.order import BUILT_IN, OrderPolicy, declared
-from hpc.autoscale.packing.plan import Plan, Request, Step
-from hpc.autoscale.packing.planner import Arrangement
+from hpc.autoscale.packing.plan import Plan, Request, Step, opened_of
 from hpc.autoscale.results import AllocationResult
 from hpc.autoscale.results.costs import FIRST_FIT, PlanCost
 
@@ -115,13 +105,8 @@ class LeastCost:
         asked in the order of a policy."""
         self.placer.sync()
         copy = EngineCopy(self.placer.planner, self._price_of(), has_nodes)
-
-        def arrange(candidates: Sequence[Candidate]) -> Arrangement:
-            known = {s: offering_of(self.placer.bucket_of(copy.original_of[s])) for s in candidates}
-            return arrangement(policy, known)
-
-        if policy is not declared:
-            copy.planner.arrange = arrange
+        bucket_of, original_of = self.placer.bucket_of, copy.original_of
+        arrange_by(policy, copy.planner, lambda copied: bucket_of(original_of[copied]))
         return copy
 
     def policies(self) -> dict[str, OrderPolicy]:

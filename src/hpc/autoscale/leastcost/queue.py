@@ -14,7 +14,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -39,9 +38,8 @@ from hpc.autoscale.leastcost.problem import (
 )
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr
-from hpc.autoscale.packing.limits import Limit
-from hpc.autoscale.packing.plan import Plan, Request, Step
-from hpc.autoscale.packing.planner import Planner
+from hpc.autoscale.packing.plan import Plan, Request, Step, opened_of
+from hpc.autoscale.packing.planner import Planner, copied_planner
 from hpc.autoscale.packing.shape import NodeShape
 
 _AS_GOOD_AS_BEST = 2e-4
@@ -261,16 +259,6 @@ def _extend(steps: list[Step], step: Step) -> None:
         steps[-1] = joined
 
 
-def opened_of(steps: Iterable[Step]) -> Counter[Candidate]:
-    """How many nodes of each candidate a plan adds to those that run: new ones, and deallocated
-    ones that are started."""
-    found: Counter[Candidate] = Counter()
-    for step in steps:
-        if step.is_charged:
-            found[step.candidate] += step.hi - step.lo
-    return found
-
-
 class Score(NamedTuple):
     """What a way to place a queue comes to, so that the better of two is the greater: units placed,
     nodes of unknown price and price per hour of what is opened, the latter two below 0."""
@@ -293,21 +281,10 @@ class EngineCopy:
     `has_nodes` false: there are no nodes yet, and limits are charged for those that there are."""
 
     def __init__(self, planner: Planner, price_of: PriceOf, has_nodes: bool = True) -> None:
-        self.planner = Planner(planner.existing_first)
-        self.planner.table = planner.table
+        self.planner, self.original_of = copied_planner(planner, has_nodes)
         self._price_of = price_of
-        self.original_of: dict[Candidate, Candidate] = {}
         self.opened: Counter[Candidate] = Counter()
         self.score = Score()
-        # limits are shared by candidates, and one may show another; nobody hears of charges to
-        # copies
-        told = [limit.told for candidate in planner.candidates for limit in candidate.limits]
-        memo: dict[int, object] = {id(each): None for each in told if each is not None}
-        for candidate in planner.candidates:
-            copied = _copied(candidate, [deepcopy(limit, memo) for limit in candidate.limits])
-            copied.shapes.extend(candidate.shapes if has_nodes else ())
-            self.original_of[copied] = candidate
-            self.planner.add(copied)
 
     def place(self, expr: Expr, request: Request) -> int:
         """Place one demand by first fit; how many units."""
@@ -353,16 +330,3 @@ class EngineCopy:
             else:
                 price -= each * nodes
         self.score = Score(units + plan.units, unpriced, price)
-
-
-def _copied(candidate: Candidate, limits: Sequence[Limit]) -> Candidate:
-    made = Candidate(
-        candidate.name,
-        candidate.bucket_shape,
-        candidate.new_shape,
-        candidate.cores,
-        limits,
-        candidate.artificial,
-    )
-    made.reserved, made.since_failure = candidate.reserved, candidate.since_failure
-    return made

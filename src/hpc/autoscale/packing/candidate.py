@@ -83,6 +83,14 @@ class Candidate:
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
 
+    def copied(self, limits: Sequence[Limit], has_nodes: bool) -> Candidate:
+        """Another candidate like this one, with limits of its own, and with nodes or without."""
+        common = self.name, self.bucket_shape, self.new_shape, self.cores
+        made = Candidate(*common, limits, self.artificial)
+        made.reserved, made.since_failure = self.reserved, self.since_failure
+        made.shapes.extend(self.shapes if has_nodes else ())
+        return made
+
     @cached_property
     def _index(self) -> NodeIndex:
         return NodeIndex(self.shapes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from hpc.autoscale.packing.candidate import Candidate
@@ -140,3 +141,13 @@ class Probe(Protocol):
     def settle(self, keep: bool) -> tuple[Callable[[], None], ...]:
         """End of a candidate's or a request's questions: undo what the trials touched, and (`keep`)
         return what must be done to bring it about."""
+
+
+def opened_of(steps: Iterable[Step]) -> Counter[Candidate]:
+    """How many nodes of each candidate a plan adds to those that run: new ones, and deallocated
+    ones that are started."""
+    found: Counter[Candidate] = Counter()
+    for step in steps:
+        if step.is_charged:
+            found[step.candidate] += step.hi - step.lo
+    return found

@@ -7,6 +7,7 @@ and limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -286,3 +287,25 @@ class Planner:
                     charge_all(other.charged, -nodes[other], -nodes[other] * other.cores)
                 raise
             charged.append(candidate)
+
+
+def copied_planner(
+    planner: Planner, has_nodes: bool = True
+) -> tuple[Planner, dict[Candidate, Candidate]]:
+    """A copy of a planner's state, to try placing demands on, and the originals of its candidates.
+
+    Candidates are in declared order until `arrange` of the copy is set. `has_nodes` false: there
+    are no nodes yet, and limits are charged for those that there are. Cost: a list for each
+    candidate, and its limits.
+    """
+    made = Planner(planner.existing_first)
+    made.table = planner.table
+    original_of: dict[Candidate, Candidate] = {}
+    # limits are shared by candidates, and one may show another; nobody hears of charges to copies
+    told = [limit.told for candidate in planner.candidates for limit in candidate.limits]
+    memo: dict[int, object] = {id(each): None for each in told if each is not None}
+    for candidate in planner.candidates:
+        copied = candidate.copied([deepcopy(limit, memo) for limit in candidate.limits], has_nodes)
+        original_of[copied] = candidate
+        made.add(copied)
+    return made, original_of

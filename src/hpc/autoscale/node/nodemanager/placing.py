@@ -20,8 +20,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.inventory import Inventory
 from hpc.autoscale.node.nodemanager.policies import (
     DEFAULT,
-    arrangement,
-    offering_of,
+    arrange_by,
     policy_named,
 )
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
@@ -39,9 +38,9 @@ from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.feasibility import Ranking
-from hpc.autoscale.packing.order import OrderPolicy, checked, declared
+from hpc.autoscale.packing.order import OrderPolicy, checked
 from hpc.autoscale.packing.plan import Plan, Request, Step
-from hpc.autoscale.packing.planner import Arrangement, Planner
+from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
@@ -181,10 +180,7 @@ class Placer:
             self.planner.forget_rankings()
 
     def _arrange_by(self, policy: OrderPolicy) -> None:
-        def arrange(candidates: Sequence[Candidate]) -> Arrangement:
-            return arrangement(policy, {s: offering_of(self._by_candidate[s]) for s in candidates})
-
-        self.planner.arrange = None if policy is declared else arrange
+        arrange_by(policy, self.planner, self._by_candidate.__getitem__)
         self.planner.forget_rankings()
 
     # -- making plans true

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,12 @@ from hpc.autoscale.packing.order import (
     PolicyError,
     arranged,
     checked,
+    declared,
     known_policies,
     least_waste,
     waste,
 )
-from hpc.autoscale.packing.planner import Arrangement
+from hpc.autoscale.packing.planner import Arrangement, Planner
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -209,3 +210,14 @@ def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arr
     if policy is least_waste:
         return Arrangement(in_order, _ByWaste(known, by_need), True)
     return Arrangement(in_order, by_need if asked else None, "share" in asked)
+
+
+def arrange_by(
+    policy: OrderPolicy, planner: Planner, bucket_of: Callable[[Candidate], NodeBucket]
+) -> None:
+    """Let a planner ask candidates in the order of a policy. What it knows of orders stays."""
+
+    def arrange(candidates: Sequence[Candidate]) -> Arrangement:
+        return arrangement(policy, {each: offering_of(bucket_of(each)) for each in candidates})
+
+    planner.arrange = None if policy is declared else arrange

@@ -13,14 +13,12 @@ from contextlib import contextmanager
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.placing import Placer
-from hpc.autoscale.node.nodemanager.policies import arrangement, offering_of, policy_named
+from hpc.autoscale.node.nodemanager.policies import arrange_by, policy_named
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.leastcost.queue import EngineCopy, opened_of
 from hpc.autoscale.packing.limits import Limit
-from hpc.autoscale.packing.order import OrderPolicy, declared
-from hpc.autoscale.packing.plan import Plan, Request
-from hpc.autoscale.packing.planner import Arrangement, Planner
+from hpc.autoscale.packing.plan import Plan, Request, opened_of
+from hpc.autoscale.packing.planner import Planner, copied_planner
 
 
 class Supposition:
@@ -31,20 +29,15 @@ class Supposition:
         if of is None:
             placer.sync()
         source = placer.planner if of is None else of._planner
-        copy = EngineCopy(source, lambda candidate: None)
-        self._planner: Planner = copy.planner
+        planner, original_of = copied_planner(source)
+        self._planner: Planner = planner
         self._buckets: dict[Candidate, NodeBucket] = {
             copied: placer.bucket_of(original) if of is None else of._buckets[original]
-            for copied, original in copy.original_of.items()
+            for copied, original in original_of.items()
         }
         named = placer.order_policy
-        policy: OrderPolicy = policy_named(named) if isinstance(named, str) else named
-
-        def arrange(candidates: Sequence[Candidate]) -> Arrangement:
-            return arrangement(policy, {c: offering_of(self._buckets[c]) for c in candidates})
-
-        if policy is not declared:
-            self._planner.arrange = arrange
+        policy = policy_named(named) if isinstance(named, str) else named
+        arrange_by(policy, self._planner, self._buckets.__getitem__)
 
     def copy(self) -> Supposition:
         """Another one, with all that was changed and placed so far."""
