@@ -63,7 +63,8 @@ class Disk:
             connection: sqlite3.Connection = real_connect(database, **kwargs)
             if isinstance(connection, _Connection):
                 connection.disk = self
-                connection.kept_as = str(database) if kwargs.get("uri") else ""
+                is_kept = kwargs.get("uri") and "nodehistory" not in str(database)
+                connection.kept_as = str(database) if is_kept else ""
                 if not str(database).endswith("?mode=ro"):
                     connection.execute("PRAGMA synchronous = OFF")
                     connection.execute("PRAGMA journal_mode = MEMORY")
