@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.parsing import takes_path
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.journal import Journal, PassRecord, showing
 from hpc.autoscale.tables import OutputFormat, print_rows
-from hpc.autoscale.util import json_dump
+from hpc.autoscale.util import json_dump, load_config
 
 if TYPE_CHECKING:
     from hpc.autoscale.replaying import Replayed
@@ -49,9 +50,10 @@ class JournalCommands(CommandLine):
         add("--pass", dest="number", type=_count, help="this pass alone, with all that it read")
         self._add_output_format(parser)
 
+    @takes_path
     def journal(
         self,
-        config: Config,
+        config: str | None,
         action: str,
         journal: str | None = None,
         last: int = _PASSES,
@@ -67,12 +69,17 @@ class JournalCommands(CommandLine):
         for problem in found.problems:
             warn("%s", problem)
 
-    def _journal_of(self, config: Config) -> str:
-        driver, config = self._prepared(config)
-        path = journal_path(config, driver.autoscale_home)
+    def _journal_of(self, path: str | None) -> str:
+        """The journal of the configuration at a path."""
         if path is None:
-            raise AutoscaleError("the configuration has no journal: name one")
-        return path
+            raise AutoscaleError("expected a journal, or with -c a configuration that has one")
+        config: Config = {**load_config(path), "read_only": True, "lock_file": None}
+        self._initialize("journal", config)
+        driver, config = self._prepared(config)
+        found = journal_path(config, driver.autoscale_home)
+        if found is None:
+            raise AutoscaleError(f"{path} has no journal: name one")
+        return found
 
     def _show_all(self, records: Sequence[PassRecord], output_format: OutputFormat | None) -> None:
         if output_format == "json":
@@ -97,8 +104,9 @@ class JournalCommands(CommandLine):
         parser.add_argument("journal", help="a directory, or one file of it")
         self._add_output_format(parser)
 
+    @takes_path
     def replay(
-        self, config: Config, journal: str, output_format: OutputFormat | None = None
+        self, config: str | None, journal: str, output_format: OutputFormat | None = None
     ) -> None:
         """Decides again what the passes of a journal decided, and says where it comes to something
         else."""

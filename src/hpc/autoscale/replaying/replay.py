@@ -82,6 +82,10 @@ class Replay:
             result.skipped = "it has not what is needed to decide again"
             self._knows = False
             return result
+        if record.config.get("clusters"):
+            result.skipped = "passes over several clusters cannot be decided again yet"
+            self._knows = False
+            return result
         if record.doors.get("files"):
             result.skipped = f"its files could not be used then: {record.doors['files']}"
             self._knows = False
