@@ -14,7 +14,7 @@ from pathlib import Path
 
 from demo_kit import stage, view
 from demo_kit.broker import KINDS, start_broker
-from demo_kit.display import is_terminal
+from demo_kit.display import open_view
 from demo_kit.processes import Processes
 from demo_kit.show import Show
 
@@ -46,7 +46,7 @@ def play(options: argparse.Namespace, work: Path, processes: Processes) -> None:
     os.environ.update(CELERY_BROKER_URL=broker.url, CELERY_RESULT_BACKEND=broker.results)
     show = Show(work, processes, broker)
     show.open()
-    with view.open_view(is_terminal() and not options.plain) as screen:
+    with open_view(options.plain, view.Lines, view.Picture) as screen:
         show.watch(screen, kill_worker=options.kill_worker)
     show.close()
 

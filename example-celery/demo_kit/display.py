@@ -3,9 +3,11 @@ in place."""
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+V = TypeVar("V")
 
 _COLOURS = {"Ready": "green", "Failed": "red", "Terminating": "dim", "planned": "cyan"}
 
@@ -35,12 +37,16 @@ class ChangedLines:
 
 
 @contextmanager
-def live_display() -> Iterator[Any]:
-    """Rich's display that is redrawn in place."""
+def open_view(is_plain: bool, lines: Callable[[], V], picture: Callable[[Any], V]) -> Iterator[V]:
+    """A view: a picture on Rich's display, redrawn in place, where somebody watches a terminal;
+    lines anywhere else, or when `is_plain`."""
+    if is_plain or not is_terminal():
+        yield lines()
+        return
     from rich.live import Live
 
     with Live(refresh_per_second=8, transient=False) as display:
-        yield display
+        yield picture(display)
 
 
 def new_table(title: str, *columns: str) -> Any:

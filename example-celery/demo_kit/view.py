@@ -2,11 +2,9 @@
 is decided here."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
-from demo_kit.display import ChangedLines, coloured, live_display, new_table
+from demo_kit.display import ChangedLines, coloured, new_table
 from demo_kit.scene import Scene
 from demo_kit.world import QUEUES
 
@@ -20,17 +18,7 @@ class View(Protocol):
         """Show this scene, which is always the same object."""
 
 
-@contextmanager
-def open_view(live: bool) -> Iterator[View]:
-    """A view: a picture that is redrawn when `live`, else lines."""
-    if not live:
-        yield Lines()
-        return
-    with live_display() as display:
-        yield Picture(display)
-
-
-class Lines(ChangedLines):
+class Lines(ChangedLines, View):
     """One line when the numbers change, and one per event."""
 
     def show(self, scene: Scene) -> None:
@@ -56,7 +44,7 @@ class Lines(ChangedLines):
         return "; ".join([*rows, *scene.unsatisfied]) or "none"
 
 
-class Picture:
+class Picture(View):
     """Queues, nodes and demand, and the last events, redrawn in place; fits a terminal of 80 by
     24."""
 

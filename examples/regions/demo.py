@@ -16,10 +16,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "example-celery"))
 
 from demo_kit import stage
-from demo_kit.display import is_terminal
+from demo_kit.display import open_view
 from demo_kit.processes import Processes
+from regions_kit import view
 from regions_kit.show import Show
-from regions_kit.view import open_view
 
 FEWEST = 8
 MOST = 1_000_000
@@ -54,7 +54,7 @@ def play(options: argparse.Namespace, work: Path, processes: Processes) -> None:
     must be."""
     show = Show(work, processes, options.jobs)
     show.open()
-    with open_view(is_terminal() and not options.plain) as screen:
+    with open_view(options.plain, view.Lines, view.Picture) as screen:
         show.watch(screen)
     show.close()
 

@@ -3,11 +3,9 @@ is decided here."""
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Protocol
 
-from demo_kit.display import ChangedLines, coloured, live_display, new_table
+from demo_kit.display import ChangedLines, coloured, new_table
 from hpc_queue import State
 from regions_kit.scene import Scene
 from regions_kit.world import HOSTS, LOSES, ON_PREMISES, PLACES
@@ -25,21 +23,11 @@ class View(Protocol):
         """Show this scene, which is always the same object."""
 
 
-@contextmanager
-def open_view(live: bool) -> Iterator[View]:
-    """A view: a picture that is redrawn when `live`, else lines."""
-    if not live:
-        yield Lines()
-        return
-    with live_display() as display:
-        yield Picture(display)
-
-
 def _states(scene: Scene, cluster: str) -> Counter[str]:
     return Counter(node["state"] for node in scene.nodes if node["cluster"] == cluster)
 
 
-class Lines(ChangedLines):
+class Lines(ChangedLines, View):
     """A line per event, when nodes change, and for each tenth of the jobs."""
 
     def show(self, scene: Scene) -> None:
@@ -58,7 +46,7 @@ class Lines(ChangedLines):
         return " | ".join(parts)
 
 
-class Picture:
+class Picture(View):
     """Regions, definitions and the last events, redrawn in place; fits a terminal of 80 by 24."""
 
     def __init__(self, display: Any) -> None:
