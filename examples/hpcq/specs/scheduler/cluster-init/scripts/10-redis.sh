@@ -22,12 +22,16 @@ fi
 settings=/etc/redis/hpcq.conf
 install -d /etc/redis
 install -m 0640 /dev/null "${settings}"
-cat > "${settings}" <<EOF
-bind 0.0.0.0
-requirepass ${password}
-appendonly yes
-maxmemory-policy noeviction
-EOF
+HPCQ_PASSWORD="${password}" python3 - > "${settings}" <<'PYTHON'
+import os
+
+# a password may have any characters: each is written as its bytes
+quoted = "".join(f"\\x{byte:02x}" for byte in os.environ["HPCQ_PASSWORD"].encode())
+print("bind 0.0.0.0")
+print(f'requirepass "{quoted}"')
+print("appendonly yes")
+print("maxmemory-policy noeviction")
+PYTHON
 chown redis "${settings}"
 main=/etc/redis/redis.conf
 [[ -f "${main}" ]] || main=/etc/redis.conf

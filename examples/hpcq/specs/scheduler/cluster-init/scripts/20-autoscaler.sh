@@ -17,10 +17,18 @@ wheel="$(echo "${files}"/hpc_autoscale-*.whl)"
 # what somebody changed on the node stays
 [[ -f "${home}/autoscale.json" ]] || install -m 0644 "${files}/autoscale.json" "${home}/autoscale.json"
 
-broker="$(jetpack config hpcq.broker "redis://:$(jetpack config hpcq.password)@127.0.0.1:6379/0")"
-install -m 0600 /dev/null "${home}/broker.json"
-HPCQ_BROKER="${broker}" python3 -c \
-    'import json, os; print(json.dumps({"hpcq": {"broker": os.environ["HPCQ_BROKER"]}}))' > "${home}/broker.json"
+# root and the group may read it: who is to submit jobs gets into the group (usermod -aG hpcq NAME)
+getent group hpcq >/dev/null || groupadd --system hpcq
+install -m 0640 -g hpcq /dev/null "${home}/broker.json"
+HPCQ_BROKER="$(jetpack config hpcq.broker "")" HPCQ_PASSWORD="$(jetpack config hpcq.password "")" \
+    python3 - > "${home}/broker.json" <<'PYTHON'
+import json, os, urllib.parse
+
+# a password may have any characters
+password = urllib.parse.quote(os.environ["HPCQ_PASSWORD"], safe="")
+broker = os.environ["HPCQ_BROKER"] or f"redis://:{password}@127.0.0.1:6379/0"
+print(json.dumps({"hpcq": {"broker": broker}}))
+PYTHON
 
 install -d -m 0755 /etc/hpcq
 cat > /etc/hpcq/autoscaler.env <<EOF
