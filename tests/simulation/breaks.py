@@ -6,6 +6,8 @@ would notice that the check is gone; `test_guards` says so.
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,8 +17,12 @@ from unittest import mock
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler import commanding, passes
+from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.holds import Holds
+from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
+from hpc.autoscale.ccbindings.replies import Reply
+from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.gangs.gathering import Gangs, new_gangs
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.nodehistory import NodeHistoryResult, SQLiteNodeHistory, watching
@@ -26,6 +32,7 @@ from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.testing.guards import without_guard
 from hpc.autoscale.util import NullSingletonLock
 from simulation.day import Report, run_day
+from simulation.invariants import MACHINES, PLAN
 from simulation.scheduler import SimDriver
 from simulation.script import draw
 
@@ -35,12 +42,14 @@ Off = Callable[[], AbstractContextManager[Any]]
 @dataclass(frozen=True)
 class Break:
     """A check that is taken away: how, and a seed on which that does harm, where these kinds of
-    things go wrong and the driver is so careful."""
+    things go wrong and the driver is so careful. `invariant`: the one that fails then, where the
+    check is there for that one."""
 
     off: Off
     seed: int
     kinds: Collection[str]
     careful: bool | None = None
+    invariant: str | None = None
 
 
 def _instead(owner: Any, name: str, function: Any) -> Off:
@@ -66,6 +75,23 @@ def _forget_idle_times(self: SQLiteNodeHistory, for_at_least: float = 300) -> No
 def _no_deadline(config: Mapping[str, Any], interval: float | None = None) -> Gangs:
     """As if the nodes of a gang could take for ever to come."""
     return new_gangs({**config, "autoscale": {"gang_deadline": 1e9}}, interval)
+
+
+def _all_or_nothing(known: Backoff, now: float, on_their_way: int) -> int | None:
+    """As if all was well as soon as a rest is over."""
+    return 0 if known.level and now < known.until else None
+
+
+_send = Session.send
+
+
+def _with_another_id(
+    self: Session, method: str, path: str, query: Any = None, body: str | None = None
+) -> Reply:
+    """As if each try of a create had an id of its own."""
+    if path.endswith("/create"):
+        body = json.dumps({**json.loads(body or "{}"), "requestId": uuid.uuid4().hex})
+    return _send(self, method, path, query, body)
 
 
 _set_up = Limit.opened
@@ -143,6 +169,12 @@ BREAKS: dict[str, Break] = {
     "what does not boot is left alone": Break(
         _instead(Holds, "_hold", lambda *_: None), 1, ("boot_fails",)
     ),
+    "what did not boot is tried with one node": Break(
+        _instead(law, "allowance", _all_or_nothing), 1, ("never_boots",), invariant=MACHINES
+    ),
+    "a create is carried out once": Break(
+        _instead(Session, "send", _with_another_id), 5, ("lost_reply",), invariant=PLAN
+    ),
     "gangs have a deadline": Break(
         _instead(passes, "new_gangs", _no_deadline), 1, ("few_machines",)
     ),
@@ -160,7 +192,7 @@ def failing_day(broken: Break, seeds: Iterable[int]) -> Report | None:
     for seed in seeds:
         with broken.off():
             report = run_day(draw(seed, broken.kinds, broken.careful))
-        if report.violation is not None:
+        if report.violation is not None and broken.invariant in (None, report.invariant):
             return report
     return None
 

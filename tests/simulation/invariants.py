@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -46,6 +47,7 @@ _OF_A_PASS = (
     "_room",
     "_told_to_end",
     "_looked_again",
+    "_looked_at",
     "_offerings",
     "_nodes_before",
     "_listed",
@@ -66,6 +68,12 @@ PATIENCE = "no node is deleted before its idle time is over"
 
 BREAKER = "no node is made where two in a row have just failed to boot"
 
+READY = "no node is deleted that was ready when the cluster was looked at again"
+
+MACHINES = "no more machines are made for a need than one and those that have failed"
+
+PLAN = "no more is spent than planned"
+
 GANGS = "no gang keeps nodes for ever that are too few for it"
 
 INVARIANTS = (
@@ -74,16 +82,17 @@ INVARIANTS = (
     "no busy node is deleted",
     "no node is deleted that is to be kept",
     PATIENCE,
-    "no node is deleted that has just become ready",
+    READY,
     "no node is created twice for one need",
     "no node is deleted without fresh evidence",
     "no node is deleted where one like it is made",
     "no node is made for a cluster that ends",
     BREAKER,
+    MACHINES,
     GANGS,
     "no node is leaked",
     "every job that can run does",
-    "no more is spent than planned",
+    PLAN,
     "no pass ends in an error of Python",
 )
 
@@ -94,6 +103,20 @@ class Violation(BaseException):
     def __init__(self, invariant: str, what: str) -> None:
         super().__init__(f"{invariant}: {what}")
         self.invariant = invariant
+
+
+@dataclass
+class Opened:
+    """What is known of a nodearray of which two nodes in a row did not boot: when the last was told
+    of, and how often nodes that were tried since then have failed."""
+
+    at: float
+    times: int = 1
+
+    @property
+    def rest(self) -> float:
+        """For how many seconds it rests by now; a fifth of it may be left out."""
+        return min(3600.0, 600.0 * 2.0 ** (self.times - 1))
 
 
 class Watch:
@@ -130,6 +153,7 @@ class Watch:
         self._room: dict[str, int] = {}
         self._told_to_end = False
         self._looked_again = False
+        self._looked_at = 0.0
         self._offerings: set[tuple[str, str | None]] = set()
         self._nodes_before: list[SimNode] = []
         self._listed = 0
@@ -142,6 +166,9 @@ class Watch:
         self._booted_at: dict[str, float] = {}
         self._kept_short: Counter[str] = Counter()
         self._may_go: dict[str, float] = {}
+        self._opened: dict[str, Opened] = {}
+        self._planned: dict[str, Counter[str]] = {}
+        self._made_for: dict[str, Counter[str]] = defaultdict(Counter)
 
     @property
     def made(self) -> int:
@@ -217,6 +244,7 @@ class Watch:
             asked[each["nodearray"]] += each["count"]
             self._offerings.add((each["nodearray"], each.get("placementGroupId")))
         self.note(f"{self.process.name} asks for {dict(asked)}")
+        self._planned[str(body.get("requestId"))] = asked
         if self.process.name == "person":
             return  # who may make what they like
         self._asked += asked
@@ -224,6 +252,7 @@ class Watch:
             raise Violation("no node is made for a cluster that ends", str(dict(asked)))
         self._check_limits()
         self._check_breaker(asked)
+        self._check_machines(asked)
         self._check_plan(self.process)
         self._check_need(self.process)
 
@@ -285,8 +314,10 @@ class Watch:
             raise Violation(
                 "no node is deleted where one like it is made", f"{node.name} in the same pass"
             )
-        if self.ready_at.get(node_id, 0.0) >= self._begun_at:
-            raise Violation("no node is deleted that has just become ready", node.name)
+        # what becomes ready after the second look at the cluster, nobody can know: the server may
+        # ask for some time before it takes the command, and it comes and is carried out later
+        if self._begun_at <= self.ready_at.get(node_id, 0.0) <= self._looked_at:
+            raise Violation(READY, node.name)
         self._note_unwanted()
         if node_id not in self._unwanted:
             self._check_patience(node)
@@ -345,6 +376,7 @@ class Watch:
         self._room = _room(value)
         self._told_to_end = value["targetState"] == "Terminated"
         self._looked_again = kind == "status_nodes"
+        self._looked_at = self.world.now
 
     def told_jobs(self) -> None:
         """A process was told by the scheduler which nodes are at work; those that are count when
@@ -364,7 +396,28 @@ class Watch:
                 self._told_ready.add(node_id)
                 self._booted_at[array] = self.world.now
             elif node_id in self._boot_failed and node_id in self._seen_booting:
-                self._told_failed.setdefault(node_id, (array, self.world.now))
+                self._tell_failed(node_id, array)
+
+    def _tell_failed(self, node_id: str, array: str) -> None:
+        """A process was told of a node that did not boot."""
+        now = self.world.now
+        if node_id in self._told_failed:
+            return
+        since = max(now - 3000.0, self._nothing_known_before(array))
+        before = [at for where, at in self._told_failed.values() if where == array and at > since]
+        self._told_failed[node_id] = array, now
+        opened = self._opened.get(array)
+        if opened is not None and opened.at > self._nothing_known_before(array):
+            opened.times += now >= opened.at + opened.rest
+            opened.at = now
+        elif before:
+            self._opened[array] = Opened(now)
+
+    def _nothing_known_before(self, array: str) -> float:
+        """When a node of a nodearray was last told of as ready, or what is known of it could not be
+        written down or was of another time."""
+        strange, full = self.world.strange_time_at, self.world.disk_was_full_at
+        return max(self._booted_at.get(array, 0.0), strange, full)
 
     def boot_failed(self, node_id: str, array: str) -> None:
         """A node ended while it booted."""
@@ -376,17 +429,31 @@ class Watch:
         be written down."""
         now = self.world.now
         for array in asked:
-            since = max(
-                now - _AT_REST,
-                self._booted_at.get(array, 0.0),
-                self.world.strange_time_at,
-                self.world.disk_was_full_at,
-            )
+            since = max(now - _AT_REST, self._nothing_known_before(array))
             failed = [at for where, at in self._told_failed.values() if where == array]
             lately = [at for at in failed if at > since]
             if len(lately) >= 2:
                 raise Violation(
                     BREAKER, f"{asked[array]} of {array}, where {len(lately)} have just failed"
+                )
+
+    def _check_machines(self, asked: Mapping[str, int]) -> None:
+        """Where two nodes in a row did not boot, one is tried at a time: so the machines that are
+        made for a need are one, and those that have failed.
+
+        Where no node was tried for twice as long as the rest, any number may be asked for: a gang
+        could not be helped by one.
+        """
+        now = self.world.now
+        for array, count in asked.items():
+            opened = self._opened.get(array)
+            if opened is None or opened.at <= self._nothing_known_before(array):
+                continue
+            if now < opened.at + 3 * 0.8 * opened.rest and count > 1:
+                raise Violation(
+                    MACHINES,
+                    f"{count} of {array} at once, of which two or more did not boot, and"
+                    f" {opened.times - 1} that were tried since",
                 )
 
     def _check_gangs(self, process: Process, has_failed: bool) -> None:
@@ -415,11 +482,11 @@ class Watch:
     def _check_plan(self, process: Process) -> None:
         """What is asked for costs no more than the plan does."""
         if process.calculator is None:
-            raise Violation("no more is spent than planned", "nodes are asked for without a plan")
+            raise Violation(PLAN, "nodes are asked for without a plan")
         planned = Counter(str(n.nodearray) for n in process.calculator.node_mgr.new_nodes)
         if _dollars(self._asked) > _dollars(planned) + 1e-9:
             raise Violation(
-                "no more is spent than planned",
+                PLAN,
                 f"{dict(self._asked)} is asked for where {dict(planned)} was planned",
             )
 
@@ -480,6 +547,7 @@ class Watch:
         self.created_nodes.append(entry["nodearray"])
         if not self.others:
             self._check_once(str(entry.get("request_id")))
+            self._check_spending(str(entry.get("request_id")), entry["nodearray"])
         self._born[node_id] = self.world.now
         if self.others:
             self._foreign[node_id] = self.world.now
@@ -487,6 +555,13 @@ class Watch:
             self._made_now.append(node_id)
         alive = sum(node.counts for node in self.world.cloud.orchestrator.nodes.values())
         self.most_nodes = max(self.most_nodes, alive)
+
+    def _check_spending(self, request_id: str, array: str) -> None:
+        """What is made for a request costs no more than what was planned when it was first sent."""
+        made, planned = self._made_for[request_id], self._planned.get(request_id, Counter())
+        made[array] += 1
+        if _dollars(made) > _dollars(planned) + 1e-9:
+            raise Violation(PLAN, f"{dict(made)} is made for request {request_id} of {planned}")
 
     def sent_late(self, request_id: str) -> None:
         """A request was sent that will arrive at some time."""

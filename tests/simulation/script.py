@@ -158,6 +158,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "boot_hangs": (3, _lasting("boot_hangs", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
     "wakes_up": (2, _on_the_wire("wakes_up", "reread")),
     "boot_fails": (3, _lasting("boot_fails", 0, 0, HTC, SPOT, MPI, amount=(1, 3))),
+    "never_boots": (0, _lasting("never_boots", 7200, 14400, HTC, SPOT)),
     "kept_alive": (2, _lasting("kept_alive", 600, 3600, *READS, "reread", amount=(1, 4))),
     "node_lost": (1, _lasting("node_lost", 0, 0, HTC, SPOT)),
     # the scheduler
@@ -182,10 +183,13 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "history_locked": (1, _lasting("history_locked", 60, 900)),
     "history_garbled": (1, _lasting("history_garbled", 0, 0)),
 }
-"""What can go wrong: how often, beside the others, and how the details are drawn."""
+"""What can go wrong: how often, beside the others, and how the details are drawn. What has 0 there
+happens on the days alone that are made for it."""
+
+USUAL = tuple(kind for kind, (weight, _) in DRAWN.items() if weight)
 
 
-def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None = None) -> Script:
+def draw(seed: int, kinds: Collection[str] = USUAL, careful: bool | None = None) -> Script:
     """The script of a seed. `kinds` are the things that go wrong on that day, `careful` how its
     driver is (None: as drawn)."""
     rng = random.Random(f"day {seed}")
@@ -206,7 +210,7 @@ def draw(seed: int, kinds: Collection[str] = DRAWN.keys(), careful: bool | None 
     )
     works = _works(rng, shape, scale)
     drawn = list(kinds)
-    weights = [DRAWN[kind][0] for kind in drawn]
+    weights = [DRAWN[kind][0] or 1 for kind in drawn]
     times = sorted(rng.uniform(0.1 * HOUR, LAST_FAULT) for _ in range(rng.randint(45, 60)))
     troubles = (
         DRAWN[kind][1](rng, at)

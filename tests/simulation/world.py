@@ -122,6 +122,7 @@ class World:
         self._absent = 0.0
         self._armed: list[Trouble] = []
         self._boots: dict[str, list[str]] = defaultdict(list)
+        self._never: Counter[str] = Counter()
         self._later: list[tuple[str, SimNode]] = []
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = 0
@@ -252,7 +253,9 @@ class World:
             self.watch.created(entry)
         elif event == "preparing":
             array = entry["nodearray"]
-            if self._boots[array]:
+            if self._never[array]:
+                self._later.append(("boot_fails", self.cloud.orchestrator.nodes[node_id]))
+            elif self._boots[array]:
                 node = self.cloud.orchestrator.nodes[node_id]
                 self._later.append((self._boots[array].pop(), node))
         elif event == "ready":
@@ -383,6 +386,12 @@ class World:
         self._boots[trouble.where] += [trouble.kind] * int(trouble.amount)
 
     _boot_fails = _boot_hangs
+
+    def _never_boots(self, trouble: Trouble) -> None:
+        """Of a nodearray no node boots for hours."""
+        array = trouble.where
+        self._never[array] += 1
+        self._until_the_end(trouble, lambda: self._never.subtract([array]))
 
     def _scheduler_down(self, trouble: Trouble) -> None:
         self.scheduler.down = True
