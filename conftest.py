@@ -51,9 +51,10 @@ def pytest_collection(session):
     controller = getattr(plugin, "cov_controller", None)
     if controller is None or not controller.started:
         return (yield)
-    _import_all("hpc.autoscale")
-    with suppress(ImportError):  # Celery may not be installed
-        _import_all("hpc_queue")
+    if not hasattr(session.config, "workerinput"):  # the process that has workers does it for them
+        _import_all("hpc.autoscale")
+        with suppress(ImportError):  # Celery may not be installed
+            _import_all("hpc_queue")
     controller.pause()
     try:
         return (yield)
