@@ -14,7 +14,7 @@ BASE = (
     "analyze apply autoscale buckets config connect create_nodes debug_cluster_status explain "
     "default_output_columns delete_nodes demand initconfig jobs join_nodes limits nodes plan "
     "refresh_autocomplete reimage_nodes remove_nodes restart_nodes retry_failed_nodes shell "
-    "validate_constraint"
+    "validate_constraint whatif"
 )
 
 

@@ -11,6 +11,7 @@ from hpc.autoscale.cli.explaining import ExplainingCommands
 from hpc.autoscale.cli.nodes import NodeCommands
 from hpc.autoscale.cli.planning import PlanCommands
 from hpc.autoscale.cli.shells import ShellCommands
+from hpc.autoscale.cli.whatif import WhatIfCommands
 
 
 class CommonCLI(
@@ -22,6 +23,7 @@ class CommonCLI(
     ExplainingCommands,
     NodeCommands,
     ShellCommands,
+    WhatIfCommands,
 ):
     """The command line of an integration; its abstract methods are the integration's to write.
 

@@ -32,6 +32,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "requests",
         "journal",
         "replay",
+        "whatif",
         "connect",
         "analyze",
     ),

@@ -37,10 +37,14 @@ NARROW = 80
 _PRICE = 14
 
 
+def terminal_width() -> int:
+    """Columns of the terminal; 80 where there is none."""
+    return max(40, shutil.get_terminal_size((NARROW, 24)).columns)
+
+
 def print_plan(found: Rehearsal, stream: TextIO | None = None) -> None:
     """Print a plan, as wide as the terminal is: 80 columns where there is none."""
-    width = max(40, shutil.get_terminal_size((NARROW, 24)).columns)
-    for style, line in lines_of(found, width):
+    for style, line in lines_of(found, terminal_width()):
         print_painted(line, style, stream)
 
 

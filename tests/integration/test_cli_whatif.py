@@ -1,0 +1,147 @@
+"""The command whatif: what would be different under other quotas, prices, nodearrays, timeouts and
+policies."""
+
+import json
+
+import pytest
+
+from builders.grid_cli import grid as grid
+from builders.plan_worlds import F8, ModelBinding
+from builders.simulated_cloud import F4, World, a_description
+
+
+@pytest.fixture
+def site(grid):
+    """Two sizes of one family with a quota of 16 cores, and jobs that want 40."""
+    arrays = {"htc": {"machine_types": [F4, F8]}, "spot": {"machine_types": [F4], "spot": True}}
+    quotas = {"quota": 1000, "spot_quota": 0, "family_quotas": {"standardFSv2Family": 16}}
+    grid.cluster = ModelBinding(World(a_description(arrays, quotas)).cluster)
+    for number in range(10):
+        grid.scheduler.queue(f"j{number}", slots=4)
+    return grid
+
+
+def rows(text):
+    """The table, by label."""
+    found = {}
+    for line in text.split("\n\n")[1].splitlines():
+        found[line[:36].strip()] = line[36:].split()
+    return found
+
+
+def asked(site, *settings, code=0):
+    """What the command says of settings, as data."""
+    words = [word for setting in settings for word in ("--set", setting)]
+    return json.loads(site("whatif", *words, "-F", "json", code=code) or "null")
+
+
+def test_another_quota(site):
+    """Of a family: more jobs are placed, on more nodes, for more money."""
+    text = site("whatif", "--set", "quota.standardFSv2Family=32")
+    table = rows(text)
+    assert table["jobs placed"] == ["4", "of", "10", "8", "of", "10"]
+    assert table["nodes after the pass"] == ["4", "8"]
+    assert table["+ create htc/Standard_F4s_v2"] == ["4", "8"]
+    assert table["nodes cost per hour"] == ["$0.68", "$1.35"]
+    assert "What waits now:\n  6 jobs (j4 … j9) wait: " in text
+    assert "What waits then:\n  2 jobs (j8, j9) wait: " in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert site.cluster.get_nodes().nodes == []
+
+
+def test_less_than_there_is(site):
+    """Fewer nodes."""
+    found = asked(site, "quota.standardFSv2Family=8")
+    assert (found["now"]["placed"], found["then"]["placed"]) == (4, 2)
+
+
+def test_limits_of_a_nodearray_and_of_the_cluster(site):
+    """In nodes and in cores."""
+    more = "quota.standardFSv2Family=1000"
+    assert asked(site, more, "nodearray.htc.max_count=3")["then"]["nodes_after"] == 3
+    assert asked(site, more, "nodearray.htc.max_core_count=8")["then"]["nodes_after"] == 2
+    assert asked(site, more, "cluster.max_core_count=4")["then"]["nodes_after"] == 1
+    assert asked(site, more, "quota.westus2=12")["then"]["nodes_after"] == 3
+
+
+def test_what_the_server_says_less_stands(site):
+    """Where its limits would allow more, it may know something else."""
+    look = site.cluster.get_cluster_status
+
+    def status(nodes=False):
+        found = look(nodes)
+        for bucket in found.nodearrays[0].buckets:
+            bucket.available_count = 1
+        return found
+
+    site.cluster.get_cluster_status = status
+    assert asked(site, "quota.standardFSv2Family=10000")["then"]["nodes_after"] == 2
+
+
+def test_a_quota_of_spot_nodes(site):
+    """Has a name of its own."""
+    found = asked(site, "quota.spot.westus2=8")["then"]
+    assert {"action": "create", "bucket": f"spot/{F4}", "count": 2} in found["changes"]
+
+
+def test_a_nodearray_that_is_left_out(site):
+    """Nothing can be placed then."""
+    found = asked(site, "nodearray.htc.enabled=false")["then"]
+    assert (found["placed"], found["changes"]) == (0, [])
+
+
+def test_another_price_and_another_policy(site):
+    """The size that is cheap then is taken."""
+    found = asked(site, f"price.{F8}=0.0001", "packing.policy=least-waste")
+    assert {row["bucket"] for row in found["now"]["changes"]} == {f"htc/{F4}"}
+    assert {row["bucket"] for row in found["then"]["changes"]} == {f"htc/{F8}"}
+    assert found["then"]["cost_per_hour"]["after"]["per_hour"] < 0.01
+
+
+def test_another_cap_of_a_pass(site):
+    """A key of autoscale.json."""
+    found = asked(site, "autoscale.max_new_nodes_per_pass=1")
+    assert (found["now"]["nodes_after"], found["then"]["nodes_after"]) == (4, 1)
+    assert found["set"] == {"autoscale.max_new_nodes_per_pass": 1}
+
+
+def test_jobs_that_can_never_run(site):
+    """Are told apart."""
+    site.scheduler.queue("big", slots=1, ncpus=1000)
+    text = site("whatif", "--set", "quota.standardFSv2Family=1000")
+    assert "  1 job (big) can never run: " in text
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("quota.standardFsv2Famly=5", "did you mean 'standardFSv2Family'?"),
+        ("nodearray.hct.max_count=5", "expected one of htc, spot, found 'hct'"),
+        ("nodearray.htc.max_cores=5", "did you mean 'max_core_count'?"),
+        ("cluster.max_nodes=5", "expected one of max_count, max_core_count"),
+        ("quota.westus2=-1", "expected a whole number, 0 or more, found -1"),
+        ("quota.westus2=many", "expected a whole number, 0 or more, found 'many'"),
+        ("nodearray.htc.enabled=1", "expected true or false, found 1"),
+        ("price.Standard_F4s_v2=free", "expected dollars per hour above 0, found 'free'"),
+        ("packing.objektive=cost", "did you mean 'objective'?"),
+        ("packing.objective=cots", "did you mean 'cost'?"),
+        ("idel_timeout=5", "did you mean 'idle_timeout'?"),
+        ("quoat.westus2=5", "did you mean 'quota'?"),
+        ("autoscale.max_new_nodes=5", "did you mean 'max_new_nodes_per_pass'?"),
+        ("idle_timeout=-5", "idle_timeout"),
+        ("idle_timeout.htc.x=5", "idle_timeout.htc"),
+        ("idle_timeout", "expected KEY=VALUE, found 'idle_timeout'"),
+    ],
+)
+def test_what_makes_no_sense(site, setting, said):
+    """Is said in one line, with a guess."""
+    site.config["idle_timeout"] = {"htc": 300, "default": 300}
+    asked(site, setting, code=1)
+    assert said in site.errors
+    assert len(site.errors.splitlines()) == 1
+
+
+def test_nothing_different(site):
+    """Is no question."""
+    site("whatif", code=1)
+    assert "expected what would be different" in site.errors
