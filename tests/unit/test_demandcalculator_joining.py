@@ -4,9 +4,11 @@ import pytest
 
 from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster, names
+from builders.plan_worlds import ModelBinding
 from builders.replies import a_record
+from builders.simulated_cloud import F2, World, a_description
 from hpc.autoscale.ccbindings.models import NodeList
-from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 
@@ -254,3 +256,20 @@ def test_joined_nodes_take_what_the_scheduler_says_is_left():
         ("htc-1", ["new", "old"]),
         ("htc-2", ["new"]),
     ]
+
+
+def test_a_node_that_rests_and_has_work_takes_room():
+    """Its host is reported with a job, so it is started; no other node is planned in its place."""
+    site = World(a_description({"htc": {"machine_types": [F2], "max_core_count": 4}}))
+    site.create(2, nodearray="htc")
+    site.after(40)
+    hostname = site.record("htc-1")["Hostname"]
+    site.manage("deallocate", names=["htc-1"])
+    site.after(40)
+    config = {"cluster_name": "c1", "_mock_bindings": ModelBinding(site.cluster)}
+    host = SchedulerNode(hostname, {"ccnodeid": site.record("htc-1")["NodeId"], "ncpus": 2})
+    host.available["ncpus"] = 0
+    host.assign("j0")
+    calculator = new_demand_calculator(config, existing_nodes=[host])
+    calculator.add_job(Job("j1", {"ncpus": 2}, iterations=5))
+    assert [str(node.name) for node in calculator.get_demand().new_nodes] == ["htc-1"]

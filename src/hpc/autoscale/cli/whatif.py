@@ -88,10 +88,7 @@ class _Outcome:
         self.nodes = sum(1 for node in found.demand.compute_nodes if node.managed and node.exists)
         never = set(map(id, found.never))
         waiting: list[UnsatisfiedJob | SetAsideJob] = [*summary.unsatisfied, *summary.set_aside]
-        self.waiting = [
-            (job.name, _why(job), id(job) in never)
-            for job in waiting
-        ]
+        self.waiting = [(job.name, _why(job), id(job) in never) for job in waiting]
         self.errors = [*map(str, summary.errors)]
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, NodeHistoryResult, NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.node.nodemanager.provisioner import recount
 from hpc.autoscale.results import BootupResult, DeleteResult, Result
 from hpc.autoscale.util import (
     NullSingletonLock,
@@ -146,6 +147,8 @@ class DemandCalculator:
                 known.metadata.update(deepcopy(snode.metadata))
                 # what runs there runs there, whoever is right about amounts
                 known.assignments.update(snode.assignments)
+            if known is not None and not known.exists:
+                recount(known)  # what rests and has work is started, which takes room
         for snode in unknown:
             self._doubt(snode, identities)
         if unknown:

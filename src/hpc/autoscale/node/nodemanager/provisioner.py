@@ -203,7 +203,7 @@ class Provisioner:
                 node._is_planned = True
                 self._renew(node, record)
                 bucket.add_nodes([node])
-                _recount(node)
+                recount(node)
                 return [node]
         logging.warning("created node %s belongs to no known bucket", record.get("Name"))
         return []
@@ -241,7 +241,7 @@ class Provisioner:
             if node.target_state in _GONE:
                 self._drop(node)
             else:
-                _recount(node)
+                recount(node)
         return [node for node, _ in managed.accepted]
 
     def _drop(self, node: Node) -> None:
@@ -283,7 +283,7 @@ class Provisioner:
             node = node or by_name.get(record.get("Name"))
             if node is not None:
                 self._renew(node, record)
-                _recount(node)
+                recount(node)
                 found.append(node)
         return found
 
@@ -331,7 +331,7 @@ class _Outcome:
         return BootupResult(status, operation_id, self.request_ids, self.made, self.reasons)
 
 
-def _recount(node: Node) -> None:
+def recount(node: Node) -> None:
     """A node may have been started or put to rest: it takes a place under the limits now, or
     does not any more. It does when it runs, or rests and work was placed on it."""
     bucket = _bucket_of(node)
