@@ -78,22 +78,28 @@ class Level:
 
     def raise_on(self, trial: Supposition, amount: int) -> None:
         """Raise the limit on a trial, and what the server allows of its buckets with it."""
-        raised: set[int] = set()
         concerned = set(map(id, self.buckets))
-        for bucket, limits in trial.limits():
-            if id(bucket) not in concerned:
-                continue
-            parts = bucket.limits.parts
-            at = dict(zip(parts, limits, strict=True))
-            own = at[bucket.limits.own]
-            allowed = None if self.is_group else self._allowed(bucket, own, at)
-            for part in parts:
-                is_meant = part is self.limit or (self.is_group and part.name.startswith(_GROUP))
-                if is_meant and id(at[part]) not in raised:
-                    raised.add(id(at[part]))
-                    self._raise(at[part], amount, bucket.vcpu_count)
-            if allowed is not None:
-                own.max_nodes = max(own.max_nodes, allowed)
+        every = [
+            (bucket, dict(zip(bucket.limits.parts, limits, strict=True)))
+            for bucket, limits in trial.limits()
+            if id(bucket) in concerned
+        ]
+        # what explains the server's figures is looked at before any limit is another
+        allowed = [
+            (at[bucket.limits.own], None if self.is_group else self._allowed(bucket, at))
+            for bucket, at in every
+        ]
+        raised = {
+            id(copied): (copied, bucket.vcpu_count)
+            for bucket, at in every
+            for part, copied in at.items()
+            if part is self.limit or (self.is_group and part.name.startswith(_GROUP))
+        }
+        for limit, cores in raised.values():
+            self._raise(limit, amount, cores)
+        for own, most in allowed:
+            if most is not None:
+                own.max_nodes = max(own.max_nodes, most)
         trial.changed()
 
     def _raise(self, limit: Limit, amount: int, cores: int) -> None:
@@ -104,10 +110,11 @@ class Level:
         else:
             limit.max_nodes = min(NO_LIMIT, limit.max_nodes + amount)
 
-    def _allowed(self, bucket: NodeBucket, own: Limit, at: dict[Limit, Limit]) -> int | None:
+    def _allowed(self, bucket: NodeBucket, at: dict[Limit, Limit]) -> int | None:
         """What the server may allow of a bucket where the limit is raised; None where something
         else than the shared limits keeps that down."""
         cores, limits = bucket.vcpu_count, bucket.limits
+        own = at[limits.own]
         if self.limit is limits.own:
             return None
         stated = [copied for part, copied in at.items() if part.name.startswith(_STATED)]
