@@ -42,7 +42,7 @@ def test_a_reason_is_told_once(said):
     log.pass_finished(PassSummary(unsatisfied=waiting("3", reason="quota has 9 of 9 cores in use")))
     assert len(said) == 7
     log.pass_finished(PassSummary(unsatisfied=waiting("3", reason="held back")))
-    assert said[-1].endswith("job 3 lacks 1 slot: held back")
+    assert said[-1].endswith("  1 job (3) waits: held back")
 
 
 def test_notes_and_errors_are_told_once(said):

@@ -16,6 +16,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Main commands": (
         "initconfig",
         "doctor",
+        "status",
         "plan",
         "apply",
         "demand",
@@ -112,7 +113,7 @@ def next_steps(found: FoundConfig) -> str:
             "",
             "Next:",
             "  azscale doctor                 what is wrong, and what to do about it",
-            "  azscale nodes                  the nodes that there are",
+            "  azscale status                 the cluster, its nodes and jobs on one screen",
             "  azscale plan                   what a pass would do; it changes nothing",
             "  azscale autoscale              one pass: create, join and delete nodes",
             "  azscale autoscale --interval   pass after pass, until it is stopped",

@@ -43,6 +43,7 @@ from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.servicelog import LogFormat, ServiceLog
 from hpc.autoscale.cli.shell_scripts import CompletionCommands
+from hpc.autoscale.cli.status import StatusCommands
 from hpc.autoscale.cli.unknown import unknown_columns, unknown_in_constraints, unknown_vm_sizes
 from hpc.autoscale.cli.weighing import WeightCommands
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
@@ -88,6 +89,7 @@ class _AzScaleCLI(
     JournalCommands,
     RequestCommands,
     RequestIdCommands,
+    StatusCommands,
     WeightCommands,
 ):
     """What `azscale` has with and without a driver.

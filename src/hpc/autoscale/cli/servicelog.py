@@ -11,7 +11,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from typing import Any, Literal
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import LogReporter, PassError, PassSummary
 from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST
+from hpc.autoscale.cli.standing import stuck_jobs
 from hpc.autoscale.plaintext import on_one_line
 
 LogFormat = Literal["text", "json"]
@@ -55,9 +56,10 @@ class ServiceLog(LogReporter):
     def pass_finished(self, summary: PassSummary) -> None:
         """A line for the pass, and one for each reason, note and error that is new."""
         super().pass_finished(summary)
-        head, *details = str(summary).splitlines()
+        head = str(summary).splitlines()[0]
         level = "info" if summary.ok else "warning"
-        self._write("pass", {"level": level, **_fields(summary)}, [head, *self._fresh(details)])
+        fresh = self._fresh(_details(summary)) if self._form == "text" else []
+        self._write("pass", {"level": level, **_fields(summary)}, [head, *fresh])
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """Why there was no pass, and when the next one is tried."""
@@ -76,7 +78,7 @@ class ServiceLog(LogReporter):
         return any(getattr(summary, name) for name in _EVENTS)
 
     def _fresh(self, lines: Iterable[str]) -> list[str]:
-        """The lines that the last pass did not have, but for numbers and names of jobs."""
+        """The lines that the last pass did not have, but for numbers, times and names of jobs."""
         before, self._told = self._told, set()
         fresh = []
         for line in lines:
@@ -101,10 +103,25 @@ def _on_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _details(summary: PassSummary) -> Iterator[str]:
+    """What there is to say beside what was done: why jobs wait, notes, errors."""
+    if summary.cost is not None:
+        yield f"  new nodes: {summary.cost}"
+    for things in (
+        stuck_jobs(summary.unsatisfied),
+        summary.set_aside,
+        summary.notes,
+        summary.errors,
+    ):
+        yield from (f"  {thing}" for thing in things[:NAMED_AT_MOST])
+
+
 def _gist(line: str) -> str:
     """A line without what changes from pass to pass."""
-    text = re.sub(r"^\s*job .*? (lacks \S+ \w+|set aside):", r"\1:", line)
+    text = re.sub(r"^ *\d+ jobs? \(.*?\) (waits?|can never run):", "", line)
+    text = re.sub(r"^ *job .*? set aside:", "", text)
     text = re.sub(r" or planned( \([^)]*\))?", "", text)  # in the next pass it is in use
+    text = re.sub(r"next try in [^)]*\)", "", text)
     return re.sub(r"\d+(?:\.\d+)?", "#", text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale import clock
@@ -88,6 +88,11 @@ class NodeHistory(ABC):
         self, changes: Mapping[str, Drain | None]
     ) -> None:
         """Keep how far nodes are on their way out; None for those that are active, or gone."""
+
+    def updates(self) -> Sequence[float]:
+        """When it was updated the last times, in unix seconds, oldest first; none where that is not
+        kept."""
+        return ()
 
     def now(self) -> float:
         """The current unix time. May be overridden."""

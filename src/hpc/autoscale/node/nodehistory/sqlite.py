@@ -136,6 +136,10 @@ class SQLiteNodeHistory(NodeHistory):
         query = "SELECT node_id FROM nodes WHERE delete_time IS NULL AND ready_time <= create_time"
         return self._run(lambda conn: frozenset(row[0] for row in conn.execute(query)))
 
+    def updates(self) -> list[float]:
+        """When it was updated the last times, in unix seconds, oldest first."""
+        return self._run(watching.update_times)
+
     def gone(self) -> frozenset[str]:
         """The ids of nodes that there were before and are not any more, until they are retired."""
         query = "SELECT node_id FROM nodes WHERE delete_time IS NOT NULL"

@@ -1,0 +1,326 @@
+"""How a cluster stands: what `azscale status` shows, as values.
+
+It is what a rehearsal reads and finds: the loop's own pass up to its demand, which changes nothing
+and takes no lock. Called by `status`; `standing_text` makes lines of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hpc.autoscale.autoscaler import hooks, learning
+from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
+from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.config.clusters import members_of
+from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.words import at_time
+from hpc.autoscale.hpctypes import name_order
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.locks import holders_of
+from hpc.autoscale.node.guards import AWAY, key_of
+from hpc.autoscale.node.limits import UNLIMITED
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory.watching import Rhythm, usual_interval
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.rehearsal import Cost, Rehearsal
+from hpc.autoscale.rehearsal.changes import array_of, is_paid_for, node_price
+from hpc.autoscale.results.verdicts import Stand
+from hpc.autoscale.util import partition
+from hpc.autoscale.workers.keeping import is_booting
+
+STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")
+"""What nodes are counted as. `leaving`: drained, or told to stop; `planned`: the next pass wants
+them; `unknown`: of a cluster that does not answer."""
+
+GROUPS_JUDGED = 8
+"""For how many groups of jobs that are alike it is worked out why they wait."""
+
+_NAMED_JOBS = 3
+
+
+@dataclass(frozen=True)
+class BucketStanding:
+    """The nodes of a nodearray and VM size, by state, and what those that exist cost per hour."""
+
+    bucket: str
+    nodes: Mapping[str, int]
+    price_per_hour: float | None
+
+
+@dataclass(frozen=True)
+class LimitStanding:
+    """How much of a limit is used, and how much the next pass would add. `unit`: `cores` or
+    `nodes`."""
+
+    name: str
+    unit: str
+    used: int
+    planned: int
+    most: int
+
+
+@dataclass(frozen=True)
+class StuckJobs:
+    """Jobs that wait for the same: how many, the names of the first, and why. `never`: they cannot
+    run whatever happens. `until`: unix time at which it may change, where that is known."""
+
+    count: int
+    names: Sequence[str]
+    code: str
+    cause: str
+    never: bool = False
+    until: float | None = None
+
+    def __str__(self) -> str:
+        more = ", …" if self.count > len(self.names) else ""
+        how = "can never run" if self.never else "waits" if self.count == 1 else "wait"
+        said = f"{counted(self.count, 'job')} ({', '.join(self.names)}{more}) {how}: {self.cause}"
+        if self.until is not None and "next try" not in said:
+            said += f"; next try {at_time(self.until)}"
+        return on_one_line(said)
+
+
+@dataclass(frozen=True)
+class FailedNode:
+    """A node that failed, and what the server says of it."""
+
+    node: str
+    bucket: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How things stand at a time. `clusters`: names with where they are. `jobs`: how many `run`,
+    `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` and
+    `next_pass`: unix times, None when unknown."""
+
+    at: float
+    clusters: Mapping[str, str]
+    lock_holders: Sequence[str]
+    last_pass: float | None
+    next_pass: float | None
+    cost: Cost
+    cost_planned: Cost
+    buckets: Sequence[BucketStanding]
+    limits: Sequence[LimitStanding]
+    jobs: Mapping[str, int]
+    stuck: Sequence[StuckJobs]
+    failed: Sequence[FailedNode]
+    backoffs: Sequence[str]
+    problems: Sequence[str]
+
+    @property
+    def nodes(self) -> Counter[str]:
+        """All nodes by state."""
+        total: Counter[str] = Counter()
+        for bucket in self.buckets:
+            total.update(bucket.nodes)
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its JSON form."""
+        return {**asdict(self), "nodes": dict(self.nodes)}
+
+
+@dataclass
+class Noted:
+    """What was there before the jobs of the queue were placed."""
+
+    jobs: Sequence[Job] = ()
+    busy: set[object] = field(default_factory=set)
+    used: dict[tuple[str, str], int] = field(default_factory=dict)
+    updates: Sequence[float] = ()
+
+
+def look(
+    config: Mapping[str, Any],
+    new_calculator: NewCalculator,
+    rehearsed: Callable[[NewCalculator], Rehearsal],
+) -> Standing:
+    """How things stand. `new_calculator` makes calculators for this site; `rehearsed` rehearses a
+    pass up to its demand with the one that it is given. Raises what a pass raises."""
+    noted = Noted()
+
+    def noting(
+        own: dict[str, Any], driver: SchedulerDriver
+    ) -> tuple[DemandCalculator, Sequence[Job]]:
+        calculator, jobs = call_with_up_to(new_calculator, own, driver)
+        node_mgr = calculator.node_mgr
+        hosts = hooks.read(driver, own)[1]
+        noted.jobs = jobs
+        noted.updates = calculator.node_history.updates()
+        noted.busy = learning.busy_nodes(node_mgr.get_nodes(), jobs, hosts)
+        noted.busy |= {key_of(node) for node in node_mgr.get_nodes() if node.assignments}
+        noted.used = {key: used for key, (used, _) in _limits(node_mgr).items()}
+        return calculator, jobs
+
+    found = rehearsed(noting)
+    holders = holders_of(config)
+    last, following = _passes(config, noted.updates)
+    nodes = [*found.demand.compute_nodes]
+    node_mgr = found.calculator.node_mgr if found.calculator else None
+    return Standing(
+        at=found.at,
+        clusters=_clusters(config, node_mgr),
+        lock_holders=holders,
+        last_pass=last,
+        next_pass=following,
+        cost=found.before,
+        cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
+        buckets=_buckets(nodes, noted.busy),
+        limits=_used(node_mgr, noted.used) if node_mgr else (),
+        jobs=_jobs(noted.jobs, found.summary.unsatisfied),
+        stuck=stuck_jobs(found.summary.unsatisfied),
+        failed=_failed(nodes, node_mgr) if node_mgr else (),
+        backoffs=_backoffs(node_mgr) if node_mgr else (),
+        problems=[
+            *(f"{each}" for each in found.summary.errors),
+            *found.summary.notes,
+            *(f"{each}" for each in found.summary.set_aside[:_NAMED_JOBS]),
+        ],
+    )
+
+
+def _clusters(config: Mapping[str, Any], node_mgr: NodeManager | None) -> dict[str, str]:
+    away: Mapping[str, str] = getattr(getattr(node_mgr, "cluster_bindings", None), "away", {})
+    members = members_of(config) or [(str(config.get("cluster_name", "")), dict(config))]
+    return {name: away.get(name) or str(own.get("url") or "") for name, own in members}
+
+
+def _passes(config: Mapping[str, Any], times: Sequence[float]) -> tuple[float | None, float | None]:
+    """When the last pass was, by the times at which the node history was updated, and when the next
+    one is due, where it is known how often there is one."""
+    if not times:
+        return None, None
+    declared = (config.get("autoscale") or {}).get("interval")
+    interval = float(declared) if declared else usual_interval(times, Rhythm())
+    return times[-1], None if interval is None else times[-1] + interval
+
+
+def _buckets(nodes: Iterable[Node], busy: set[object]) -> list[BucketStanding]:
+    counted: dict[str, Counter[str]] = {}
+    prices: dict[str, list[float | None]] = {}
+    for node in nodes:
+        name = _bucket_name(node)
+        counted.setdefault(name, Counter())[_state(node, busy)] += 1
+        if is_paid_for(node):
+            prices.setdefault(name, []).append(node_price(node))
+    found = []
+    for name in sorted(counted, key=name_order):
+        cost = Cost.of(prices.get(name, ()))
+        price = None if cost.unpriced else cost.per_hour
+        found.append(BucketStanding(name, dict(counted[name]), price))
+    return found
+
+
+def _bucket_name(node: Node) -> str:
+    return f"{array_of(node)}/{node.vm_size}" if node.managed else "not of CycleCloud"
+
+
+def _state(node: Node, busy: set[object]) -> str:
+    if node.state == AWAY:
+        return "unknown"
+    if node.managed and not node.exists and not node.delayed_node_id.node_id:
+        return "planned"
+    if node.state == "Failed":
+        return "failed"
+    if "drain" in node.metadata or (node.managed and node.target_state != "Started"):
+        return "leaving"
+    if is_booting(node):
+        return "booting"
+    return "busy" if key_of(node) in busy else "idle"
+
+
+def _limits(node_mgr: NodeManager) -> dict[tuple[str, str], tuple[int, int]]:
+    """What is used of each limit that several buckets share, and how much there may be."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for bucket in node_mgr.get_buckets():
+        own = bucket.limits.own
+        for limit in bucket.limits.parts:
+            if limit is own or not limit.is_charged or isinstance(limit, HeldBack):
+                continue
+            for unit, used, most in (
+                ("cores", limit.used_cores, limit.max_cores),
+                ("nodes", limit.used_nodes, limit.max_nodes),
+            ):
+                if most < UNLIMITED and (used or most == 0 or unit == "cores"):
+                    found[limit.name, unit] = (used, most)
+    return found
+
+
+def _used(node_mgr: NodeManager, before: Mapping[tuple[str, str], int]) -> list[LimitStanding]:
+    """The limits of which something is used or nothing is left, the fullest first."""
+    found = []
+    for (name, unit), (used, most) in _limits(node_mgr).items():
+        was = before.get((name, unit), used)
+        if used or not most:
+            found.append(LimitStanding(name, unit, was, used - was, most))
+    return sorted(found, key=lambda each: -(each.used + each.planned) / max(each.most, 1))
+
+
+def _jobs(jobs: Sequence[Job], stuck: Sequence[UnsatisfiedJob]) -> dict[str, int]:
+    run = sum(_is_running(job) for job in jobs)
+    return {
+        "run": run,
+        "will_start": max(0, len(jobs) - run - len(stuck)),
+        "stuck": len(stuck),
+    }
+
+
+def _is_running(job: Job) -> bool:
+    metadata = getattr(job, "metadata", None) or {}
+    return metadata.get("job_state") == "running" or bool(getattr(job, "executing_hostnames", None))
+
+
+def stuck_jobs(unsatisfied: Sequence[UnsatisfiedJob]) -> list[StuckJobs]:
+    """Jobs by the first cause that they wait for, most jobs first; those whose cause was not worked
+    out are the last."""
+    alike = sorted(partition(unsatisfied, lambda job: id(job.cause)).values(), key=len)[::-1]
+    judged: dict[tuple[str, str], StuckJobs] = {}
+    for jobs in alike[:GROUPS_JUDGED]:
+        verdict = jobs[0].verdict
+        cause = verdict.causes[0].text if verdict.causes else verdict.line
+        known = judged.get((verdict.code, cause))
+        judged[verdict.code, cause] = StuckJobs(
+            len(jobs) + (known.count if known else 0),
+            known.names if known else [job.name for job in jobs[:_NAMED_JOBS]],
+            verdict.code,
+            on_one_line(cause),
+            verdict.stand is Stand.NEVER,
+            verdict.until,
+        )
+    found = sorted(judged.values(), key=lambda each: -each.count)
+    rest = alike[GROUPS_JUDGED:]
+    if rest:
+        first = [jobs[0].name for jobs in rest[:_NAMED_JOBS]]
+        said = f"{len(rest)} other reasons: azscale explain JOB says which"
+        found.append(StuckJobs(sum(map(len, rest)), first, "", said))
+    return found
+
+
+def _failed(nodes: Iterable[Node], node_mgr: NodeManager) -> list[FailedNode]:
+    failed = [node for node in nodes if node.state == "Failed"]
+    messages = node_mgr.get_status_messages(failed)
+    return [
+        FailedNode(
+            str(node.name),
+            _bucket_name(node),
+            messages.get(str(node.delayed_node_id.node_id), "the server does not say why"),
+        )
+        for node in sorted(failed, key=lambda node: name_order(str(node.name)))
+    ]
+
+
+def _backoffs(node_mgr: NodeManager) -> list[str]:
+    holds = node_mgr.holds
+    said = (holds.of(bucket) for bucket in node_mgr.get_buckets()) if holds else ()
+    return list(dict.fromkeys(on_one_line(text) for text in said if text))

@@ -1,0 +1,241 @@
+"""Lines for how a cluster stands: one screen, for any width from 60 characters on.
+
+On a wide screen what is about jobs stands beside what is about nodes. A line is a text with a
+style; who prints them decides what a style looks like. Called by `status`.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from hpc.autoscale.cli.standing import STATES, LimitStanding, Standing, StuckJobs
+from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.words import in_time
+from hpc.autoscale.plaintext import on_one_line
+
+WIDE = 150
+"""From how many characters on there are two columns."""
+
+_GAP = 4
+_MOST_ROWS = 12
+_MOST_LIMITS = 6
+_WORTH_SHOWING = 0.01
+_MOST_FAILED = 5
+_MOST_BACKOFFS = 4
+
+
+class Line(NamedTuple):
+    """A line of the screen, or its left half: then `beside` is the other. `style`: `title`, `bad`,
+    `warn`, `faint` or `plain`."""
+
+    text: str
+    style: str = "plain"
+    beside: Line | None = None
+
+    @property
+    def whole(self) -> str:
+        """The text of both halves."""
+        return (self.text + (self.beside.text if self.beside else "")).rstrip()
+
+
+def screen(standing: Standing, width: int) -> list[Line]:
+    """The whole screen; no line is longer than `width`."""
+    if width < WIDE:
+        parts = [_nodes(standing, width), _limits(standing, width), _jobs(standing, width)]
+        parts += [_failed(standing, width), _backoffs(standing, width)]
+        body = _with_blanks(parts)
+    else:
+        left = width // 2 - _GAP
+        right = width - left - _GAP
+        body = _beside(
+            _with_blanks([_nodes(standing, left), _limits(standing, left)]),
+            _with_blanks(
+                [_jobs(standing, right), _failed(standing, right), _backoffs(standing, right)]
+            ),
+            left,
+        )
+    lines = [*_head(standing, min(width, WIDE)), Line(""), *body]
+    if standing.problems:
+        lines += [Line(""), *_list("problems", standing.problems, width, "bad")]
+    return list(map(_harmless, lines))
+
+
+def _harmless(line: Line) -> Line:
+    """A line of which nothing acts on a terminal."""
+    beside = _harmless(line.beside) if line.beside else None
+    return Line(on_one_line(line.text), line.style, beside)
+
+
+def summary_line(standing: Standing) -> str:
+    """How things stand in one line, for logs."""
+    nodes = ", ".join(f"{n} {state}" for state in STATES if (n := standing.nodes[state]))
+    jobs = standing.jobs
+    said = (
+        f"{_moment(standing.at)} {nodes or 'no nodes'}; jobs: {jobs['run']} running,"
+        f" {jobs['will_start']} waiting, {jobs['stuck']} stuck; {standing.cost}"
+    )
+    return on_one_line(said)
+
+
+def _head(standing: Standing, width: int) -> Iterator[Line]:
+    where = ", ".join(f"{name} at {url}" for name, url in standing.clusters.items())
+    at = f"{datetime.fromtimestamp(standing.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    yield Line(_ends(_cut(where, width - len(at) - 2), at, width), "title")
+    if standing.last_pass is None:
+        passes = "no pass so far"
+    else:
+        passes = f"last pass {in_time(standing.at - standing.last_pass)} ago"
+        if standing.next_pass is not None:
+            left = standing.next_pass - standing.at
+            passes += f", next in {in_time(left)}" if left >= 0 else f", {in_time(-left)} late"
+    lock = (
+        f"lock held by {', '.join(standing.lock_holders)}"
+        if standing.lock_holders
+        else ("lock free: no loop is in a pass")
+    )
+    late = standing.next_pass is not None and standing.at - standing.next_pass > 60
+    yield Line(_ends(passes, lock, width), "warn" if late else "plain")
+    cost = f"{standing.cost} for {counted(_existing(standing), 'node')}"
+    yield Line(_cut(cost, width))
+    if standing.nodes["planned"]:
+        planned = counted(standing.nodes["planned"], "node")
+        more = f"the next pass wants {planned} more for {standing.cost_planned}"
+        yield Line(_cut(more, width))
+
+
+def _existing(standing: Standing) -> int:
+    return sum(standing.nodes.values()) - standing.nodes["planned"]
+
+
+def _nodes(standing: Standing, width: int) -> list[Line]:
+    if not standing.buckets:
+        return [Line("nodes", "title"), Line("  none")]
+    shown = [state for state in STATES if standing.nodes[state]]
+    widths = [max(len(state), 5) for state in shown]
+    room = width - sum(widths) - len(widths) - 11
+    rows = sorted(standing.buckets, key=lambda each: -sum(each.nodes.values()))[:_MOST_ROWS]
+    named = min(room, max(len("  all"), *(len(f"  {row.bucket}") for row in rows)))
+
+    def row_of(name: str, cells: Iterable[object], price: str) -> str:
+        numbers = " ".join(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True))
+        return f"{_cut(name, named):{named}} {numbers} {price:>9}"
+
+    lines = [Line(row_of("nodes", [state.upper() for state in shown], "$/H"), "title")]
+    for row in rows:
+        price = "?" if row.price_per_hour is None else f"{row.price_per_hour:,.2f}"
+        cells = [row.nodes.get(state) or "." for state in shown]
+        bad = "bad" if row.nodes.get("failed") or row.nodes.get("unknown") else "plain"
+        lines.append(Line(row_of(f"  {row.bucket}", cells, price), bad))
+    more = len(standing.buckets) - len(rows)
+    if more:
+        lines.append(Line(f"  and {counted(more, 'more bucket')}", "faint"))
+    if len(standing.buckets) > 1:
+        price = f"{standing.cost.per_hour:,.2f}"
+        totals = [standing.nodes[state] for state in shown]
+        lines.append(Line(row_of("  all", totals, price)))
+    return lines
+
+
+def _limits(standing: Standing, width: int) -> list[Line]:
+    lines = [Line("limits in use", "title")]
+    near = [each for each in standing.limits if _share(each) >= _WORTH_SHOWING]
+    shown = near[:_MOST_LIMITS]
+    bar = 12
+    figures = [f"{each.used:,} of {each.most:,} {each.unit}" for each in shown]
+    wide = max(map(len, figures), default=0)
+    room = width - wide - bar - 12
+    for each, figure in zip(shown, figures, strict=True):
+        share = _share(each)
+        filled = round(share * bar)
+        planned = "" if not each.planned else f" +{each.planned:,}"
+        drawn = "#" * filled + "." * (bar - filled)
+        text = f"  {_cut(each.name, room):{max(room, 8)}} {figure:>{wide}} {drawn}{planned}"
+        lines.append(Line(_cut(text, width), "warn" if share >= 1 else "plain"))
+    more = len(standing.limits) - len(shown)
+    if more > 0:
+        less = "less full" if shown else f"less than {_WORTH_SHOWING:.0%} full"
+        lines.append(Line(f"  {counted(more, 'limit')} {less}", "faint"))
+    return lines
+
+
+def _share(limit: LimitStanding) -> float:
+    """How full a limit is, from 0 to 1."""
+    return min(1.0, limit.used / limit.most) if limit.most else 1.0
+
+
+def _jobs(standing: Standing, width: int) -> list[Line]:
+    jobs = standing.jobs
+    head = f"jobs: {jobs['run']} running, {jobs['will_start']} waiting for nodes or a place"
+    lines = [Line(_cut(f"{head}, {jobs['stuck']} stuck", width), "title")]
+    for group in standing.stuck:
+        lines += _stuck(group, width)
+    return lines
+
+
+def _stuck(group: StuckJobs, width: int) -> Iterator[Line]:
+    lines = _wrapped(str(group), width - 2, 3) or [""]
+    style = "bad" if group.never else "warn"
+    yield Line(f"  {lines[0]}", style)
+    for line in _wrapped(" ".join(lines[1:]), width - 4, 3):
+        yield Line(f"    {line}")
+
+
+def _failed(standing: Standing, width: int) -> list[Line]:
+    said = [f"{each.node} ({each.bucket}): {each.message}" for each in standing.failed]
+    return _list("failed", said, width, "bad", _MOST_FAILED) if said else []
+
+
+def _backoffs(standing: Standing, width: int) -> list[Line]:
+    said = standing.backoffs
+    return _list("back-off", said, width, "warn", _MOST_BACKOFFS) if said else []
+
+
+def _list(
+    title: str, items: Sequence[str], width: int, style: str, most: int = _MOST_FAILED
+) -> list[Line]:
+    lines = [Line(f"{title}: {len(items)}", "title")]
+    for item in items[:most]:
+        lines += [Line(f"  {text}", style) for text in _wrapped(on_one_line(item), width - 2, 2)]
+    if len(items) > most:
+        lines.append(Line(f"  and {len(items) - most} more", "faint"))
+    return lines
+
+
+def _wrapped(text: str, width: int, most: int) -> list[str]:
+    """A text in lines, at most so many."""
+    return textwrap.wrap(text, width, max_lines=most, placeholder=" …", break_on_hyphens=False)
+
+
+def _with_blanks(parts: Iterable[list[Line]]) -> list[Line]:
+    """Parts one below the other, with a blank line between them."""
+    lines: list[Line] = []
+    for part in filter(None, parts):
+        lines += [Line(""), *part] if lines else part
+    return lines
+
+
+def _beside(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Line]:
+    """Two columns."""
+    rows = max(len(left), len(right))
+    blank = [Line("")] * rows
+    return [
+        Line(f"{a.text:{width}}{' ' * _GAP}", a.style, b)
+        for a, b in zip([*left, *blank][:rows], [*right, *blank][:rows], strict=True)
+    ]
+
+
+def _ends(left: str, right: str, width: int) -> str:
+    """Two texts at the ends of a line, or one after the other where they do not fit."""
+    room = width - len(left) - len(right)
+    return f"{left}{' ' * room}{right}" if room >= 2 else _cut(f"{left}  {right}", width)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,159 @@
+"""The command status: how the cluster stands, on one screen, once or live.
+
+Only `azscale` has it. What is shown is found out by `standing` and made into lines by
+`standing_text`; here it is asked for and printed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from abc import abstractmethod
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.cli.autoscaling import stop_on_signals
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.parsing import draws
+from hpc.autoscale.cli.standing import Standing, look
+from hpc.autoscale.cli.standing_text import screen, summary_line
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.rehearsal import rehearse
+from hpc.autoscale.tables import OutputFormat
+from hpc.autoscale.util import json_dump
+
+EVERY = 10.0
+"""Seconds from look to look, unless somebody says otherwise."""
+
+_PIECE = 0.5
+"""How long, in seconds, a request to stop may go unnoticed."""
+
+_STYLES = {"title": "bold", "bad": "red", "warn": "yellow", "faint": "dim", "plain": ""}
+
+Show = Callable[[Standing | None, str], None]
+"""Shows the last look that worked, and what is wrong now, or nothing."""
+
+
+class StatusCommands(CommandLine):
+    """The command status."""
+
+    @abstractmethod
+    def _fresh_demand_calc(
+        self, config: Config, driver: SchedulerDriver
+    ) -> tuple[DemandCalculator, Sequence[Job]]:
+        """A calculator over the cluster as it is now, and the jobs."""
+
+    def status_parser(self, parser: ArgumentParser) -> None:
+        """Options of status."""
+        parser.add_argument(
+            "--watch",
+            "-w",
+            type=_seconds,
+            nargs="?",
+            const=EVERY,
+            metavar="SECONDS",
+            help=f"look again and again, with this pause (default {EVERY:g}), until Ctrl-C",
+        )
+        self._add_output_format(parser)
+
+    @draws
+    def status(
+        self,
+        config: Config,
+        watch: float | None = None,
+        output_format: OutputFormat | None = None,
+    ) -> None:
+        """Shows how the cluster stands on one screen: nodes, limits, jobs and why they wait,
+        failures, cost, the last pass; --watch keeps looking."""
+        if watch is None:
+            self._print_status(self._standing(config), output_format)
+            return
+        with stop_on_signals() as stop, _shown(watch) as show:
+            keep_looking(lambda: self._standing(config), show, watch, stop.is_set)
+
+    def _standing(self, config: Config) -> Standing:
+        def rehearsed(new_calculator: Any) -> Any:
+            return rehearse(
+                config,
+                lambda: self._fresh_driver(config),
+                new_calculator=new_calculator,
+                demand_only=True,
+            )
+
+        return look(config, self._fresh_demand_calc, rehearsed)
+
+    def _print_status(self, standing: Standing, output_format: OutputFormat | None) -> None:
+        if output_format == "json":
+            json_dump(standing.to_dict(), sys.stdout)
+            print()
+            return
+        for line in screen(standing, shutil.get_terminal_size((80, 24)).columns):
+            print(line.whole)
+
+
+def keep_looking(
+    look_again: Callable[[], Standing], show: Show, every: float, stop: Callable[[], bool]
+) -> None:
+    """Look and show until somebody stops it; a look that fails is shown and the next one made."""
+    last: Standing | None = None
+    while not stop():
+        problem = ""
+        try:
+            last = look_again()
+        except Exception as error:  # noqa: BLE001  drivers are not ours; it may pass
+            problem = one_line(error)
+        show(last, problem)
+        left = every
+        while left > 0 and not stop():
+            clock.sleep(min(left, _PIECE))
+            left -= _PIECE
+
+
+def _shown(every: float) -> AbstractContextManager[Show]:
+    """How looks are shown: live on a terminal, elsewhere as a plain line each.
+
+    AutoscaleError when what draws on terminals is not installed.
+    """
+    if not sys.stdout.isatty():
+        return _Lines()
+    try:
+        from hpc.autoscale.cli.live import LiveScreen
+    except ImportError as error:
+        raise AutoscaleError(
+            "status --watch draws with rich, which is not installed: pip install"
+            " 'hpc-autoscale[watch]', or without it: status --watch | cat"
+        ) from error
+    return LiveScreen(every, _STYLES)
+
+
+class _Lines(AbstractContextManager[Show]):
+    """A plain line for each look."""
+
+    def __enter__(self) -> Show:
+        return self._show
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is to be undone."""
+
+    def _show(self, standing: Standing | None, problem: str) -> None:
+        if problem:
+            print(problem, file=sys.stderr, flush=True)
+        elif standing is not None:
+            print(summary_line(standing), flush=True)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 1 <= seconds <= 86400:
+        raise ArgumentTypeError(f"expected 1 to 86400 seconds, found {text!r}")
+    return seconds

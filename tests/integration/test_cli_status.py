@@ -1,0 +1,213 @@
+"""`azscale status` over HTTP: one screen of how things stand, once and live."""
+
+import fcntl
+import json
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+import pytest
+
+from hpc.autoscale import cli
+from hpc.autoscale.cli import status
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.simulator import serve
+from hpc.autoscale.util import SingletonFileLock
+
+SIZE, BARE = "Standard_F4s_v2", "Standard_F2s_v2"
+DRIVER = """
+import json, os
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+class Driver(GenericDriver):
+    def _read_jobs_and_nodes(self, config):
+        with open(os.path.join(HERE, "jobs.json")) as stream:
+            said = json.load(stream)
+        jobs = [Job(name, {"ncpus": n}) for name, n in said["waiting"].items()]
+        for name, host in said["running"].items():
+            jobs.append(Job(name, {"ncpus": 4}, executing_hostnames=[host]))
+            jobs[-1].metadata["job_state"] = "running"
+        return jobs, [SchedulerNode(host, {"ncpus": 4}) for host in said["hosts"]]
+"""
+
+
+@pytest.fixture
+def simulator():
+    """A cluster with a quota of three nodes, and a size of which there are no machines."""
+    arrays = {"htc": {"machine_types": [SIZE]}, "no": {"machine_types": [BARE]}}
+    clusters = {"demo": {"region": "westus2", "nodearrays": arrays}}
+    regions = {"westus2": {"family_quotas": {"standardFSv2Family": 12}, "capacity": {BARE: 0}}}
+    with serve({"clusters": clusters, "regions": regions}) as running:
+        yield running
+
+
+class Site:
+    """Where azscale runs."""
+
+    def __init__(self, home, simulator, capsys):
+        self.home = home
+        self.capsys = capsys
+        self.path = home / "autoscale.json"
+        config = {**simulator.connection("demo"), "driver": "statusdriver:Driver"}
+        self.path.write_text(json.dumps({**config, "autoscale": {"interval": 60}}))
+        self.path.chmod(0o600)
+        (home / "statusdriver.py").write_text(DRIVER)
+        self.jobs()
+
+    def jobs(self, hosts=(), running=None, **waiting):
+        """What the scheduler has."""
+        said = {"waiting": waiting, "running": running or {}, "hosts": list(hosts)}
+        (self.home / "jobs.json").write_text(json.dumps(said))
+
+    def __call__(self, command, *args):
+        """Run a command in this process; what it printed on stdout."""
+        cli.main([command, "-c", str(self.path), *args])
+        return self.capsys.readouterr().out
+
+    def stands(self):
+        """How things stand."""
+        return json.loads(self("status", "-F", "json"))
+
+    def command(self, *args):
+        """The command line for a process of its own."""
+        return [sys.executable, "-m", "hpc.autoscale.cli", *args, "-c", str(self.path)]
+
+
+@pytest.fixture
+def site(simulator, tmp_path, monkeypatch, capsys):
+    """A directory with a configuration and a driver."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "statusdriver", raising=False)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return Site(tmp_path, simulator, capsys)
+
+
+def test_how_things_stand(site, simulator):
+    """Nodes by state, the limits, jobs that run, will start and are stuck with their cause, the
+    cost and the last pass; looking changes nothing."""
+    site.jobs(a=4, b=4, c=4, d=4, e=4)
+    first = site.stands()
+    assert (first["nodes"], first["last_pass"]) == ({"planned": 3}, None)
+    assert simulator.cluster("demo").nodes() == []
+    site("autoscale")
+    simulator.clock.settle()
+    host = simulator.cluster("demo").nodes()[0]["Hostname"]
+    site.jobs([host], {"a": host}, d=4, e=4, odd=500)
+    before = {path: path.read_bytes() for path in site.home.iterdir() if path.is_file()}
+    journal = len(simulator.journal.entries(event="created"))
+    found = site.stands()
+    assert found["nodes"] == {"busy": 1, "idle": 2}
+    assert found["jobs"] == {"run": 1, "will_start": 2, "stuck": 1}
+    (limit,) = [each for each in found["limits"] if "standardFSv2Family" in each["name"]]
+    assert (limit["used"], limit["planned"], limit["most"], limit["unit"]) == (12, 0, 12, "cores")
+    (stuck,) = found["stuck"]
+    assert (stuck["names"], stuck["never"], "500" in stuck["cause"]) == (["odd"], True, True)
+    assert found["cost"]["per_hour"] > 0
+    assert 0 <= found["at"] - found["last_pass"] < 600
+    assert found["next_pass"] == found["last_pass"] + 60
+    assert found["lock_holders"] == []
+    assert len(simulator.journal.entries(event="created")) == journal
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_fails_is_said_with_the_servers_words(site, simulator):
+    """The nodes that failed, and what rests because of it."""
+    site("create_nodes", "-a", "no", "-n", "2")
+    for _ in range(100):
+        simulator.clock.advance(2)
+        if {node["Status"] for node in simulator.cluster("demo").nodes()} == {"Failed"}:
+            break
+    found = site.stands()
+    assert {each["node"] for each in found["failed"]} == {"no-1", "no-2"}
+    assert all("AllocationFailed" in each["message"] for each in found["failed"])
+    assert any("back-off" in text for text in found["backoffs"])
+    out = site("status")
+    assert "failed: 2" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_who_holds_the_lock(site, simulator):
+    """Is shown, and is no hindrance."""
+    config = json.loads(site.path.read_text())
+    lock = SingletonFileLock(str(site.home / "lock.file")).hold_cluster(config)
+    try:
+        assert f"lock held by process {os.getpid()}" in site("status")
+    finally:
+        lock.unlock()
+    assert "lock free" in site("status")
+
+
+def test_watching_without_a_terminal(site, monkeypatch):
+    """Is a plain line for each look, until a signal; a look that fails does not end it."""
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            (site.home / "jobs.json").write_text("no json")
+        if len(waits) == 4:
+            site.jobs()
+        if len(waits) == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("hpc.autoscale.clock.sleep", wait)
+    site.jobs(a=4)
+    cli.main(["status", "-c", str(site.path), "--watch", "1"])
+    said = site.capsys.readouterr()
+    first, last = said.out.splitlines()
+    assert "1 planned; jobs: 0 running, 1 waiting, 0 stuck" in first
+    assert "no nodes; jobs: 0 running" in last
+    assert "JSONDecodeError" in said.err
+    assert waits == [0.5] * 6
+
+
+def test_watching_on_a_terminal(site):
+    """Draws the screen that is printed, and gives the terminal back."""
+    site.jobs(a=4)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    command = site.command("status", "--watch", "60")
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    drawn = b""
+    deadline = time.monotonic() + 60
+    try:
+        while b"Ctrl-C ends" not in drawn and time.monotonic() < deadline:
+            drawn += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        while True:
+            try:
+                drawn += os.read(ours, 65536)
+            except OSError:
+                break
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    text = drawn.decode()
+    assert "demo at http://127.0.0.1" in text
+    assert "jobs: 0 running, 1 waiting for nodes or a place, 0 stuck" in text
+    assert text.count("\x1b[?1049h") == text.count("\x1b[?1049l") == 1
+    assert "\x1b[31m" not in text
+
+
+def test_watching_without_rich(monkeypatch):
+    """One line says what to install."""
+    monkeypatch.delitem(sys.modules, "hpc.autoscale.cli.live", raising=False)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with pytest.raises(AutoscaleError, match=r"pip install 'hpc-autoscale\[watch\]'"):
+        status._shown(1.0)

@@ -1,0 +1,173 @@
+"""The screen of `azscale status`, as lines: it fits, it says what matters, and acts on no
+terminal."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from hpc.autoscale import clock
+from hpc.autoscale.cli.live import LiveScreen
+from hpc.autoscale.cli.standing import (
+    BucketStanding,
+    FailedNode,
+    LimitStanding,
+    Standing,
+    StuckJobs,
+)
+from hpc.autoscale.cli.standing_text import screen, summary_line
+from hpc.autoscale.cli.status import _STYLES, keep_looking
+from hpc.autoscale.rehearsal import Cost
+
+AT = 1_700_000_000.0
+QUIET = Standing(
+    at=AT,
+    clusters={"demo": "https://cyclecloud.example"},
+    lock_holders=(),
+    last_pass=AT - 12,
+    next_pass=AT + 48,
+    cost=Cost(),
+    cost_planned=Cost(),
+    buckets=(),
+    limits=(),
+    jobs={"run": 0, "will_start": 0, "stuck": 0},
+    stuck=(),
+    failed=(),
+    backoffs=(),
+    problems=(),
+)
+NASTY = "\033[31mAllocationFailed:\nno capacity" * 9
+BUSY = replace(
+    QUIET,
+    lock_holders=("process 4711 of user 0",),
+    cost=Cost(1234.5, 1),
+    cost_planned=Cost(3.6),
+    buckets=[
+        BucketStanding("hpc/Standard_HB120rs_v3", {"busy": 4000, "booting": 12, "failed": 3}, 99.5),
+        BucketStanding("htc/Standard_F4s_v2", {"idle": 7, "leaving": 2, "planned": 5}, None),
+    ],
+    limits=[
+        LimitStanding("VM Family(standardHBrsv3Family, eastus)", "cores", 480_000, 0, 480_000),
+        LimitStanding("NodeArray(htc)", "nodes", 9, 5, 100),
+        LimitStanding("Cluster", "cores", 5, 0, 10_000_000),
+    ],
+    jobs={"run": 3900, "will_start": 40, "stuck": 9_001},
+    stuck=[
+        StuckJobs(9_000, ["1", "2", "3"], "QuotaFamily", "the quota is full " * 20, until=AT + 240),
+        StuckJobs(1, ["never"], "Unknown", "no node has a resource 'gpsu'", never=True),
+    ],
+    failed=[FailedNode(f"htc-{n}", "htc/F4", NASTY) for n in range(8)],
+    backoffs=["Regular standard_f2s_v2 is in back-off (capacity), for 294 s"],
+    problems=["reading the clusters: west does not answer"],
+)
+
+
+def shown(standing, width):
+    """The lines of a screen."""
+    return [line.whole for line in screen(standing, width)]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("standing", [QUIET, BUSY], ids=["quiet", "busy"])
+def test_it_fits(standing, width):
+    """No line is wider than the terminal, nor acts on it."""
+    lines = shown(standing, width)
+    assert max(map(len, lines)) <= width
+    assert not any("\033" in line or "\n" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_it_says_what_matters(width):
+    """At any width."""
+    text = "\n".join(shown(BUSY, width))
+    for said in (
+        "demo at https://cyclecloud.example",
+        "2023-11-14 22:13:20 UTC",
+        "last pass 12 s ago, next in 48 s",
+        "lock held by process 4711 of user 0",
+        "$1,234.50/h and 1 node of unknown price for 4024 nodes",
+        "wants 5 nodes more for $3.60/h",
+        "480,000 of 480,000 cores ############",
+        "9 of 100 nodes #........... +5",
+        "1 limit less full",
+        "3900 running, 40 waiting for nodes or a place, 9001 stuck",
+        "9000 jobs (1, 2, 3, …) wait: the quota is full",
+        "1 job (never) can never run: no node has a resource 'gpsu'",
+        "failed: 8",
+        "htc-0 (htc/F4): ",
+        "and 3 more",
+        "back-off: 1",
+        "west does not answer",
+    ):
+        assert said in text
+
+
+def test_a_wide_screen_has_jobs_beside_nodes():
+    """So that it is half as long."""
+    assert len(shown(BUSY, 200)) < len(shown(BUSY, 80))
+    (head,) = [line for line in shown(BUSY, 200) if line.startswith("nodes ")]
+    assert "jobs: 3900 running" in head
+
+
+def test_columns_of_states_that_no_node_is_in_are_left_out():
+    """And zeros are dots."""
+    lines = shown(BUSY, 80)
+    head = next(line for line in lines if line.startswith("nodes "))
+    states = ["BUSY", "IDLE", "BOOTING", "LEAVING", "FAILED", "PLANNED"]
+    assert head.split() == ["nodes", *states, "$/H"]
+    row = next(line for line in lines if "Standard_HB120rs_v3" in line)
+    assert row.split()[1:] == ["4000", ".", "12", ".", "3", ".", "99.50"]
+
+
+def test_a_pass_that_is_late():
+    """Is said to be, and one that never was."""
+    late = replace(QUIET, last_pass=AT - 700, next_pass=AT - 640)
+    assert "last pass 12 min ago, 11 min late" in shown(late, 80)[1]
+    assert screen(late, 80)[1].style == "warn"
+    assert "no pass so far" in shown(replace(QUIET, last_pass=None, next_pass=None), 80)[1]
+
+
+def test_one_line():
+    """For where there is no terminal."""
+    assert summary_line(BUSY) == (
+        "2023-11-14T22:13:20Z 4000 busy, 7 idle, 12 booting, 2 leaving, 3 failed, 5 planned;"
+        " jobs: 3900 running, 40 waiting, 9001 stuck; $1,234.50/h and 1 node of unknown price"
+    )
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+def test_the_live_screen(size):
+    """What is drawn is what is printed, as far as there is room, with the pause at the bottom; the
+    terminal is given back."""
+    out = io.StringIO()
+    width, height = size
+    console = Console(file=out, force_terminal=True, width=width, height=height, color_system=None)
+    with LiveScreen(5.0, _STYLES, console) as show:
+        show(BUSY, "")
+        drawn = out.getvalue()
+        show(BUSY, "the server\ndoes not answer")
+    assert all(line in drawn for line in shown(BUSY, width)[: height - 2])
+    assert "every 5 s; Ctrl-C ends" in drawn
+    assert ("more lines" in drawn) == (height == 24)
+    assert "does not answer" in out.getvalue()[len(drawn) :]
+    assert out.getvalue().count("\033[?1049h") == out.getvalue().count("\033[?1049l") == 1
+
+
+def test_a_look_that_fails_is_shown_and_the_next_one_made():
+    """With what was seen last."""
+    clock.use_mock_clock()
+    answers = [QUIET, RuntimeError("no"), QUIET]
+    seen = []
+
+    def look():
+        answer = answers[len(seen)]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def show(standing, problem):
+        seen.append((standing, problem))
+
+    keep_looking(look, show, 10, lambda: len(seen) == 3)
+    assert seen == [(QUIET, ""), (QUIET, "no"), (QUIET, "")]
