@@ -386,6 +386,24 @@ def test_a_loop_says_little(site, simulator, form):
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ 2 jobs, ", line) for line in lines)
 
 
+def test_a_loop_on_a_terminal_shows_what_it_does(site, monkeypatch):
+    """As a table, after the passes that did something."""
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("hpc.autoscale.clock.sleep", wait)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    site.jobs(a=1)
+    out = site("autoscale", "--interval", "0.5")
+    assert out.count("NAME ") == 1
+    assert out.count("htc-1 ") == 1
+    assert len(site.errors.splitlines()) == 3
+
+
 def test_a_second_signal_ends_it(site, simulator):
     """For when the pass in hand never ends; the lock goes with the process."""
     site.jobs(a=3)

@@ -131,3 +131,15 @@ def test_a_pass_is_not_lost_for_a_typo(site):
     out = site("autoscale", "-o", "name,stat")
     assert out.split()[:2] == ["NAME", "STAT"]
     assert "column 'stat'" in site.errors
+
+
+def test_lists_of_other_things_fit_as_well(azscale, monkeypatch):
+    """On a screen; what programs read is whole."""
+    name = "a-request-set-of-somebody-with-a-long-name"
+    azscale("request", "--instancecount", "0", "--name", "htc", "--request-set", name)
+    assert name in azscale("request", "list")
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = azscale("request", "list").splitlines()
+    assert lines[1].startswith(name)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert max(map(len, azscale("request", "list").splitlines())) <= 120

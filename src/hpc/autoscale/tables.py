@@ -30,12 +30,14 @@ def print_rows(
     rows: Iterable[Sequence[Any]],
     stream: TextIO | None = None,
     output_format: OutputFormat = "table",
+    width: int | None = None,
 ) -> None:
-    """Print rows of any values; a column `header@name` is headed by its header."""
+    """Print rows of any values; a column `header@name` is headed by its header. `width`: how many
+    characters a line of a table may have."""
     headers = [column.split("@")[0] for column in columns]
     if output_format != "json":
         headers = [header.upper() for header in headers]
-    write_rows(headers, rows, stream or sys.stdout, output_format)
+    write_rows(headers, rows, stream or sys.stdout, output_format, width)
 
 
 def write_rows(

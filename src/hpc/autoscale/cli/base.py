@@ -354,8 +354,8 @@ class CommandLine(ABC):
             return [] if "all" in columns else self._widened(config, columns, cmd)
         short = self._table_columns(config, cmd) if (output_format or "table") == "table" else []
         self._is_short = bool(short)
-        if short and (sys.stdout.isatty() or os.environ.get("COLUMNS")):
-            self._width = shutil.get_terminal_size((80, 24)).columns
+        if short:
+            self._width = screen_width()
         return short or list(self._columns_by_default_of(config, cmd))
 
     def _cut_nothing(self) -> None:
@@ -590,6 +590,14 @@ class CommandLine(ABC):
         self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
     ) -> list[str]:
         return self._known_to(parsed_args).constraints(prefix)
+
+
+def screen_width() -> int | None:
+    """How many characters a line of a table may have: on a terminal, or where COLUMNS says it;
+    None for programs, which read tables whole."""
+    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+        return shutil.get_terminal_size((80, 24)).columns
+    return None
 
 
 def why_failed(result: results.Result) -> str:
