@@ -42,7 +42,8 @@ class LiveScreen(AbstractContextManager["LiveScreen"]):
 
     def __call__(self, standing: Standing | None, problem: str) -> None:
         """Draw the last look that worked, and what is wrong now."""
-        lines = screen(standing, self._console.width) if standing else []
+        width, height = self._console.size
+        lines = screen(standing, width, height - 1) if standing else []
         foot = Line(f"every {self._every:g} s; Ctrl-C ends", "faint")
         if problem:
             foot = Line(on_one_line(problem), "bad")

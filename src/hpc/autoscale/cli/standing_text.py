@@ -20,11 +20,22 @@ WIDE = 150
 """From how many characters on there are two columns."""
 
 _GAP = 4
-_MOST_ROWS = 12
-_MOST_LIMITS = 6
+
+
+class Room(NamedTuple):
+    """How many rows each part of the screen may have at most."""
+
+    buckets: int
+    limits: int
+    stuck: int
+    failed: int
+    backoffs: int
+
+
+ROOMS = (Room(12, 6, 9, 5, 4), Room(8, 4, 5, 3, 2), Room(5, 3, 4, 2, 1), Room(2, 1, 2, 1, 1))
+"""From the most there is ever on a screen to what a low one has."""
+
 _WORTH_SHOWING = 0.01
-_MOST_FAILED = 5
-_MOST_BACKOFFS = 4
 
 
 class Line(NamedTuple):
@@ -41,25 +52,37 @@ class Line(NamedTuple):
         return (self.text + (self.beside.text if self.beside else "")).rstrip()
 
 
-def screen(standing: Standing, width: int) -> list[Line]:
-    """The whole screen; no line is longer than `width`."""
+def screen(standing: Standing, width: int, height: int | None = None) -> list[Line]:
+    """The whole screen; no line is longer than `width`.
+
+    With `height`, the parts are shortened until there are no more lines than that, as far as that
+    goes: each keeps what matters most.
+    """
+    lines: list[Line] = []
+    for room in ROOMS:
+        lines = _screen(standing, width, room)
+        if height is None or len(lines) <= height:
+            break
+    return lines
+
+
+def _screen(standing: Standing, width: int, room: Room) -> list[Line]:
+    def of_nodes(width: int) -> list[list[Line]]:
+        return [_nodes(standing, width, room), _limits(standing, width, room)]
+
+    def of_work(width: int) -> list[list[Line]]:
+        parts = (_jobs, _failed, _backoffs)
+        return [part(standing, width, room) for part in parts]
+
     if width < WIDE:
-        parts = [_nodes(standing, width), _limits(standing, width), _jobs(standing, width)]
-        parts += [_failed(standing, width), _backoffs(standing, width)]
-        body = _with_blanks(parts)
+        body = _with_blanks([*of_nodes(width), *of_work(width)])
     else:
         left = width // 2 - _GAP
         right = width - left - _GAP
-        body = _beside(
-            _with_blanks([_nodes(standing, left), _limits(standing, left)]),
-            _with_blanks(
-                [_jobs(standing, right), _failed(standing, right), _backoffs(standing, right)]
-            ),
-            left,
-        )
+        body = _beside(_with_blanks(of_nodes(left)), _with_blanks(of_work(right)), left)
     lines = [*_head(standing, min(width, WIDE)), Line(""), *body]
     if standing.problems:
-        lines += [Line(""), *_list("problems", standing.problems, width, "bad")]
+        lines += [Line(""), *_list("problems", standing.problems, width, "bad", room.failed)]
     return list(map(_harmless, lines))
 
 
@@ -110,14 +133,14 @@ def _existing(standing: Standing) -> int:
     return sum(standing.nodes.values()) - standing.nodes["planned"]
 
 
-def _nodes(standing: Standing, width: int) -> list[Line]:
+def _nodes(standing: Standing, width: int, room: Room) -> list[Line]:
     if not standing.buckets:
         return [Line("nodes", "title"), Line("  none")]
     shown = [state for state in STATES if standing.nodes[state]]
     widths = [max(len(state), 5) for state in shown]
-    room = width - sum(widths) - len(widths) - 11
-    rows = sorted(standing.buckets, key=lambda each: -sum(each.nodes.values()))[:_MOST_ROWS]
-    named = min(room, max(len("  all"), *(len(f"  {row.bucket}") for row in rows)))
+    space = width - sum(widths) - len(widths) - 11
+    rows = sorted(standing.buckets, key=lambda each: -sum(each.nodes.values()))[: room.buckets]
+    named = min(space, max(len("  all"), *(len(f"  {row.bucket}") for row in rows)))
 
     def row_of(name: str, cells: Iterable[object], price: str) -> str:
         numbers = " ".join(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True))
@@ -139,20 +162,20 @@ def _nodes(standing: Standing, width: int) -> list[Line]:
     return lines
 
 
-def _limits(standing: Standing, width: int) -> list[Line]:
+def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
     lines = [Line("limits in use", "title")]
     near = [each for each in standing.limits if _share(each) >= _WORTH_SHOWING]
-    shown = near[:_MOST_LIMITS]
+    shown = near[: room.limits]
     bar = 12
     figures = [f"{each.used:,} of {each.most:,} {each.unit}" for each in shown]
     wide = max(map(len, figures), default=0)
-    room = width - wide - bar - 12
+    space = width - wide - bar - 12
     for each, figure in zip(shown, figures, strict=True):
         share = _share(each)
         filled = round(share * bar)
         planned = "" if not each.planned else f" +{each.planned:,}"
         drawn = "#" * filled + "." * (bar - filled)
-        text = f"  {_cut(each.name, room):{max(room, 8)}} {figure:>{wide}} {drawn}{planned}"
+        text = f"  {_cut(each.name, space):{max(space, 8)}} {figure:>{wide}} {drawn}{planned}"
         lines.append(Line(_cut(text, width), "warn" if share >= 1 else "plain"))
     more = len(standing.limits) - len(shown)
     if more > 0:
@@ -166,12 +189,15 @@ def _share(limit: LimitStanding) -> float:
     return min(1.0, limit.used / limit.most) if limit.most else 1.0
 
 
-def _jobs(standing: Standing, width: int) -> list[Line]:
+def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
     jobs = standing.jobs
     head = f"jobs: {jobs['run']} running, {jobs['will_start']} waiting for nodes or a place"
     lines = [Line(_cut(f"{head}, {jobs['stuck']} stuck", width), "title")]
-    for group in standing.stuck:
+    for group in standing.stuck[: room.stuck]:
         lines += _stuck(group, width)
+    rest = sum(group.count for group in standing.stuck[room.stuck :])
+    if rest:
+        lines.append(Line(f"  and {counted(rest, 'job')} for other reasons", "faint"))
     return lines
 
 
@@ -183,19 +209,17 @@ def _stuck(group: StuckJobs, width: int) -> Iterator[Line]:
         yield Line(f"    {line}")
 
 
-def _failed(standing: Standing, width: int) -> list[Line]:
+def _failed(standing: Standing, width: int, room: Room) -> list[Line]:
     said = [f"{each.node} ({each.bucket}): {each.message}" for each in standing.failed]
-    return _list("failed", said, width, "bad", _MOST_FAILED) if said else []
+    return _list("failed", said, width, "bad", room.failed) if said else []
 
 
-def _backoffs(standing: Standing, width: int) -> list[Line]:
+def _backoffs(standing: Standing, width: int, room: Room) -> list[Line]:
     said = standing.backoffs
-    return _list("back-off", said, width, "warn", _MOST_BACKOFFS) if said else []
+    return _list("back-off", said, width, "warn", room.backoffs) if said else []
 
 
-def _list(
-    title: str, items: Sequence[str], width: int, style: str, most: int = _MOST_FAILED
-) -> list[Line]:
+def _list(title: str, items: Sequence[str], width: int, style: str, most: int) -> list[Line]:
     lines = [Line(f"{title}: {len(items)}", "title")]
     for item in items[:most]:
         lines += [Line(f"  {text}", style) for text in _wrapped(on_one_line(item), width - 2, 2)]
