@@ -37,6 +37,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "connect",
         "analyze",
     ),
+    "Foresee": ("simulate",),
     "Act on nodes": (
         "create_nodes",
         "delete_nodes",

@@ -43,6 +43,7 @@ from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.servicelog import LogFormat, ServiceLog
 from hpc.autoscale.cli.shell_scripts import CompletionCommands
+from hpc.autoscale.cli.simulating import SimulationCommands
 from hpc.autoscale.cli.status import StatusCommands
 from hpc.autoscale.cli.unknown import unknown_columns, unknown_in_constraints, unknown_vm_sizes
 from hpc.autoscale.cli.weighing import WeightCommands
@@ -90,6 +91,7 @@ class _AzScaleCLI(
     RequestCommands,
     RequestIdCommands,
     StatusCommands,
+    SimulationCommands,
     WeightCommands,
 ):
     """What `azscale` has with and without a driver.

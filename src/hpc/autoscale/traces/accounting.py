@@ -1,0 +1,237 @@
+"""Workloads from what schedulers say of jobs that ran.
+
+Slurm: `sacct --allusers --parsable2 --format=…`, with a line of names first; which columns there
+are is up to the caller, as long as the few that are needed are there. PBS: `qstat -x -f`, as text
+or with `-F json`. Times without a zone are taken as UTC: only how they lie to each other matters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any
+
+from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.traces.workload import SetAside, Trace, TraceError, TraceJob, in_order
+
+SACCT_COLUMNS = "JobID,User,Submit,Start,End,NNodes,NCPUS,Timelimit,State"
+"""What to ask sacct for."""
+
+_PBS_TIME = "%a %b %d %H:%M:%S %Y"
+_JOB_LINE = re.compile(r"Job Id:\s*(\S+)")
+_ATTRIBUTE = re.compile(r"\s+([\w.]+) = (.*)$")
+
+
+# -- Slurm
+
+
+def is_sacct(lines: Sequence[str]) -> bool:
+    """Whether the first line names columns of sacct."""
+    names = lines[0].strip().lower().split("|") if lines else []
+    return "jobid" in names and len(names) > 2
+
+
+def read_sacct(path: str, lines: Iterable[str]) -> Trace:
+    """The jobs in the output of sacct. Steps of jobs are passed over; what did not run is set
+    aside."""
+    rows = iter(lines)
+    names = [name.strip().lower() for name in next(rows, "").strip().split("|")]
+    for needed in ("jobid", "submit", "start", "end"):
+        if needed not in names:
+            raise TraceError(
+                f"{path}: expected a column {needed} in the first line, found {', '.join(names)}"
+                f"{did_you_mean(needed, names)}: ask sacct with --parsable2"
+                f" --format={SACCT_COLUMNS}"
+            )
+    if not {"ncpus", "alloccpus", "reqcpus"} & set(names):
+        raise TraceError(f"{path}: expected a column NCPUS, AllocCPUS or ReqCPUS, found none")
+    trace = Trace(path, "sacct", [], SetAside())
+    jobs = []
+    for number, line in enumerate(rows, 2):
+        words = line.rstrip("\n").split("|")
+        if not line.strip():
+            continue
+        if len(words) < len(names):
+            trace.set_aside.add(number, f"expected {len(names)} columns", f"found {len(words)}")
+            continue
+        row = dict(zip(names, words, strict=False))
+        if "." in row["jobid"]:
+            continue
+        job = _sacct_job(number, row, trace.set_aside)
+        if job is not None:
+            jobs.append(job)
+    trace.jobs = in_order(jobs)
+    return trace
+
+
+def _sacct_job(number: int, row: Mapping[str, str], set_aside: SetAside) -> TraceJob | None:
+    submitted, start, end = (_iso(row[name]) for name in ("submit", "start", "end"))
+    given = (row.get(name, "") for name in ("ncpus", "alloccpus", "reqcpus"))
+    cores = next((int(word) for word in given if word.isdigit() and int(word) > 0), 0)
+    limit = row.get("timelimit", "")
+    return _job(
+        number,
+        set_aside,
+        row["jobid"],
+        (submitted, start, end),
+        cores,
+        int(row.get("nnodes", "")) if row.get("nnodes", "").isdigit() else 0,
+        _duration(limit),
+        row.get("user", ""),
+    )
+
+
+# -- PBS
+
+
+def is_qstat(lines: Sequence[str]) -> bool:
+    """Whether these first lines are the full output of qstat, as text or JSON."""
+    text = next((line.strip() for line in lines if line.strip()), "")
+    return bool(_JOB_LINE.match(text)) or (
+        text.startswith("{") and any('"Jobs"' in line or "pbs_" in line for line in lines)
+    )
+
+
+def read_qstat(path: str, lines: Iterable[str]) -> Trace:
+    """The jobs in the output of `qstat -x -f` or `qstat -x -f -F json` of PBS. Jobs that have not
+    ended are set aside."""
+    trace = Trace(path, "qstat", [], SetAside())
+    rows = iter(lines)
+    first = next(rows, "")
+    every = chain([first], rows)
+    is_json = first.lstrip().startswith("{")
+    found = _qstat_json(path, every) if is_json else _qstat_text(every, trace.set_aside)
+    jobs = []
+    for number, name, attributes in found:
+        job = _qstat_job(number, name, attributes, trace.set_aside)
+        if job is not None:
+            jobs.append(job)
+    trace.jobs = in_order(jobs)
+    return trace
+
+
+_Found = tuple[int, str, Mapping[str, str]]
+
+
+def _qstat_text(lines: Iterable[str], set_aside: SetAside) -> Iterator[_Found]:
+    name, began = "", 0
+    attributes: dict[str, str] = {}
+    last = ""
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\n")
+        heads = _JOB_LINE.match(text)
+        if heads:
+            if name:
+                yield began, name, attributes
+            name, began, attributes, last = heads[1], number, {}, ""
+        elif text.startswith("\t") and last:
+            attributes[last] += text[1:]
+        elif found := _ATTRIBUTE.match(text):
+            last = found[1].lower()
+            attributes[last] = found[2]
+        elif text.strip():
+            set_aside.add(number, "expected `name = value`", f"found {text.strip()[:20]!r}")
+    if name:
+        yield began, name, attributes
+
+
+def _qstat_json(path: str, lines: Iterable[str]) -> Iterator[_Found]:
+    try:
+        value = json.loads("".join(lines))
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{path}: expected JSON as qstat -F json prints it: {error}") from None
+    jobs = value.get("Jobs") if isinstance(value, Mapping) else None
+    if not isinstance(jobs, Mapping):
+        raise TraceError(f"{path}: expected an object with Jobs, found none")
+    for number, (name, attributes) in enumerate(jobs.items(), 1):
+        yield number, str(name), dict(_flat("", attributes))
+
+
+def _flat(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _flat(f"{prefix}.{key}" if prefix else str(key), part)
+    else:
+        yield prefix.lower(), str(value)
+
+
+def _qstat_job(
+    number: int, name: str, said: Mapping[str, str], set_aside: SetAside
+) -> TraceJob | None:
+    submitted = _pbs_time(said.get("qtime") or said.get("ctime"))
+    start = _pbs_time(said.get("stime"))
+    ran = _duration(said.get("resources_used.walltime", ""))
+    end = start + ran if start is not None and ran is not None else None
+    if said.get("job_state", "F") not in ("F", "C", "X", "E"):
+        end = None
+    wanted = said.get("resource_list.ncpus", "") or said.get("resources_used.ncpus", "")
+    nodes = said.get("resource_list.nodect", "")
+    return _job(
+        number,
+        set_aside,
+        name.partition(".")[0],
+        (submitted, start, end),
+        int(wanted) if wanted.isdigit() else 0,
+        int(nodes) if nodes.isdigit() else 0,
+        _duration(said.get("resource_list.walltime", "")),
+        said.get("job_owner", "").partition("@")[0],
+    )
+
+
+# -- both
+
+
+def _job(
+    number: int,
+    set_aside: SetAside,
+    name: str,
+    times: tuple[float | None, float | None, float | None],
+    cores: int,
+    nodes: int,
+    limit: float | None,
+    user: str,
+) -> TraceJob | None:
+    submitted, start, end = times
+    if submitted is None:
+        set_aside.add(number, "the submit time is unknown", f"job {name}")
+    elif start is None or end is None or end <= start:
+        set_aside.add(number, "it did not run, or has not ended", f"job {name}")
+    elif cores <= 0:
+        set_aside.add(number, "the number of cores is unknown", f"job {name}")
+    else:
+        waited = max(0.0, start - submitted)
+        # a job on one host may go anywhere; how many cores each of several has follows from both
+        spread = nodes if nodes > 1 else 0
+        return TraceJob(name, submitted, end - start, cores, spread, limit, waited, user)
+    return None
+
+
+def _iso(text: str) -> float | None:
+    try:
+        given = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+
+
+def _pbs_time(text: str | None) -> float | None:
+    try:
+        return datetime.strptime((text or "").strip(), _PBS_TIME).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return float(text) if text and text.strip().isdigit() else None
+
+
+def _duration(text: str) -> float | None:
+    """Seconds of a duration such as 01:30:00, 1-12:00:00, 30:00 or 90 (minutes are what Slurm means
+    by a number alone, and seconds PBS: neither prints one)."""
+    days, _, rest = text.strip().rpartition("-")
+    parts = rest.split(":")
+    if not (days or "0").isdigit() or not all(part.isdigit() for part in parts):
+        return None
+    seconds = 0.0
+    for part in parts:
+        seconds = seconds * 60 + int(part)
+    return float(int(days or 0) * 86400 + seconds) or None

@@ -1,0 +1,282 @@
+"""The configurations that are played against each other: what is given, with changes to it.
+
+A change is `key=value`. A key of the simulated machine (`SIMULATED`) changes that, another one is a
+path into autoscale.json, as in `packing.objective=cost`. Values are JSON, or a text where they are
+none. Everything is checked before anything is played.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hpc.autoscale.config import check_config, config_schema
+from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.simulator.description import ClusterDescription, Description, Nodearray
+from hpc.autoscale.simulator.errors import DescriptionError
+from hpc.autoscale.simulator.loading import describe, load_description
+from hpc.autoscale.traces.playing import Play
+from hpc.autoscale.traces.scheduling import POLICIES
+from hpc.autoscale.traces.workload import Trace, TraceError
+
+INTERVAL = 300.0
+"""Seconds from pass to pass where neither an option nor the configuration says so."""
+
+BOOT_SECONDS = 300.0
+VM_SIZE = "Standard_F16s_v2"
+REGION = "westus2"
+
+# what the simulated loop has no use for: the server, files and hosts of the site
+_OF_THE_SITE = frozenset(
+    {
+        "ca_file",
+        "cluster_name",
+        "clusters",
+        "credentials_file",
+        "driver",
+        "lock_file",
+        "lock_path",
+        "logging",
+        "nodehistorydb",
+        "on_premises",
+        "password",
+        "read_only",
+        "retry",
+        "timeout",
+        "url",
+        "username",
+        "verify_certificates",
+        "requests_file",
+        "gangsdb",
+        "backoffdb",
+        "clustersdb",
+        "requestsetsdb",
+        "autostop",
+        "weights",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What one run is made of, before it is a `Play`.
+
+    `nodes`, `vm_size`, `region`, `spot`, `cores_per_node`, `boot`, `eviction_hours` and
+    `boot_failures` make a cluster of one nodearray, unless `cluster` is a file of the simulator's
+    descriptions, or its content. Durations are seconds but where the name says otherwise. `fixed`:
+    all nodes are there all the time, and there is no loop.
+    """
+
+    name: str = "as given"
+    config: Mapping[str, Any] = field(default_factory=dict)
+    cluster: str | Mapping[str, Any] | None = None
+    nodes: int | None = None
+    vm_size: str = VM_SIZE
+    region: str = REGION
+    spot: bool = False
+    cores_per_node: int | None = None
+    boot: float = BOOT_SECONDS
+    eviction_hours: float | None = None
+    boot_failures: float = 0.0
+    interval: float | None = None
+    scheduler: str = "easy"
+    whole_nodes: bool = False
+    fixed: bool = False
+    seed: int = 0
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _number(value: object) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= 0
+    )
+
+
+_EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "nodes": ("a whole number above 0", _whole),
+    "cores_per_node": ("a whole number above 0", _whole),
+    "vm_size": ("the name of a VM size", lambda value: isinstance(value, str)),
+    "region": ("the name of a region", lambda value: isinstance(value, str)),
+    "spot": ("true or false", lambda value: isinstance(value, bool)),
+    "whole_nodes": ("true or false", lambda value: isinstance(value, bool)),
+    "fixed": ("true or false", lambda value: isinstance(value, bool)),
+    "boot": ("seconds, 0 or more", _number),
+    "eviction_hours": ("hours above 0", lambda value: _number(value) and value > 0),
+    "boot_failures": ("a part from 0 to 1", lambda value: _number(value) and value <= 1),
+    "interval": ("seconds above 0", lambda value: _number(value) and value > 0),
+    "scheduler": (" or ".join(POLICIES), lambda value: value in POLICIES),
+    "seed": ("a whole number", lambda value: isinstance(value, int)),
+}
+
+SIMULATED = tuple(_EXPECTED)
+"""Keys of changes that are about the simulated machine and scheduler, not about autoscale.json."""
+
+
+def changed(choice: Choice, text: str) -> Choice:
+    """The choice with changes, `key=value` words in one text; its name is the text.
+
+    Raises ConfigurationException for what is no change.
+    """
+    result = replace(choice, name=" ".join(text.split()) or choice.name)
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigurationException(f"{text!r}: expected key=value: {error}") from None
+    if not words:
+        raise ConfigurationException("expected at least one key=value to compare, found nothing")
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ConfigurationException(f"expected key=value, found {word!r}")
+        result = with_value(result, key.strip(), _value(value))
+    return result
+
+
+def with_value(choice: Choice, key: str, value: Any) -> Choice:
+    """The choice with one key changed. Raises ConfigurationException."""
+    if key in _EXPECTED:
+        expected, is_right = _EXPECTED[key]
+        if not is_right(value):
+            raise ConfigurationException(f"{key}: expected {expected}, found {value!r}")
+        return replace(choice, **{key: value})
+    *above, last = key.split(".")
+    known = [*SIMULATED, *config_schema()["properties"]]
+    if (first := key.partition(".")[0]) not in known:
+        raise ConfigurationException(
+            f"{key}: expected a key of autoscale.json or one of {', '.join(SIMULATED)}"
+            f"{did_you_mean(first, known)}"
+        )
+    config = copy.deepcopy(dict(choice.config))
+    place = config
+    for name in above:
+        inside = place.setdefault(name, {})
+        if not isinstance(inside, dict):
+            raise ConfigurationException(f"{key}: expected an object at {name}, found {inside!r}")
+        place = inside
+    if value is None:
+        place.pop(last, None)
+    else:
+        place[last] = value
+    return replace(choice, config=config)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def play_of(choice: Choice, trace: Trace) -> Play:
+    """What is played for a choice.
+
+    Raises ConfigurationException, DescriptionError or TraceError.
+    """
+    config = {key: value for key, value in choice.config.items() if key not in _OF_THE_SITE}
+    check_config(config)
+    description = _one_cluster(_description(choice, trace))
+    arrays = next(iter(description.clusters.values())).nodearrays.values()
+    widest = max(size.vcpus for array in arrays for size in array.machine_types.values())
+    given = (config.get("autoscale") or {}).get("interval")
+    interval = choice.interval or (float(given) if given else INTERVAL)
+    fixed = _all_nodes(description) if choice.fixed else 0
+    return Play(
+        choice.name,
+        description,
+        config,
+        host_cores=widest,
+        interval=interval,
+        policy=choice.scheduler,
+        seed=choice.seed,
+        fixed=fixed,
+        whole_nodes=choice.whole_nodes,
+    )
+
+
+def plays_of(choices: Sequence[Choice], trace: Trace) -> list[Play]:
+    """What is played for each of these choices; all are checked first."""
+    return [play_of(choice, trace) for choice in choices]
+
+
+def _description(choice: Choice, trace: Trace) -> Description:
+    if choice.cluster is not None:
+        return load_description(choice.cluster)
+    size: dict[str, Any] = {"name": choice.vm_size}
+    if choice.cores_per_node is not None:
+        # of memory nothing is asked
+        size.update(vcpus=choice.cores_per_node, pcpus=choice.cores_per_node)
+    array: dict[str, Any] = {"machine_types": [size], "max_count": 1, "spot": choice.spot}
+    cluster: dict[str, Any] = {"region": choice.region, "nodearrays": {"compute": array}}
+    lifecycle: dict[str, Any] = {
+        "allocation": min(5.0, choice.boot),
+        "acquiring": max(0.0, min(60.0, choice.boot - 5)),
+        "preparing": max(0.0, choice.boot - 65),
+        "terminating": 60,
+        "boot_failure_rate": choice.boot_failures,
+    }
+    if choice.eviction_hours is not None:
+        lifecycle["time_to_eviction"] = choice.eviction_hours * 3600
+    described = {"clusters": {"simulated": cluster}, "lifecycle": lifecycle}
+    cores = _cores_of(describe(described))
+    nodes = choice.nodes or _nodes_of(trace, cores)
+    array["max_count"] = cluster["max_count"] = nodes
+    return describe(described)
+
+
+def _cores_of(description: Description) -> int:
+    array = _arrays(next(iter(description.clusters.values())))[0]
+    return next(iter(array.machine_types.values())).vcpus
+
+
+def _nodes_of(trace: Trace, cores: int) -> int:
+    """As many nodes as have the cores of the machine that was recorded."""
+    if not trace.machine_cores:
+        raise TraceError(
+            f"{trace.path} does not say how large its machine was: say with --nodes how many nodes"
+            " there may be, or describe a cluster with --cluster"
+        )
+    return math.ceil(trace.machine_cores / cores)
+
+
+def _one_cluster(description: Description) -> Description:
+    if len(description.clusters) != 1:
+        raise DescriptionError(
+            f"expected one cluster to simulate, found {', '.join(description.clusters)}"
+        )
+    cluster = next(iter(description.clusters.values()))
+    if not cluster.nodearrays:
+        raise DescriptionError(f"cluster {cluster.name}: expected a nodearray, found none")
+    if any(array.machine for array in _arrays(cluster)):
+        raise DescriptionError(
+            f"cluster {cluster.name}: expected no local machines, which have no virtual time"
+        )
+    if cluster.nodes:
+        return replace(description, clusters={cluster.name: replace(cluster, nodes={})})
+    return description
+
+
+def _arrays(cluster: ClusterDescription) -> list[Nodearray]:
+    return list(cluster.nodearrays.values())
+
+
+def _all_nodes(description: Description) -> int:
+    """All nodes of a machine of one VM size."""
+    cluster = next(iter(description.clusters.values()))
+    arrays = _arrays(cluster)
+    if len(arrays) != 1 or len(arrays[0].machine_types) != 1:
+        raise ConfigurationException(
+            "fixed: expected one nodearray with one VM size, found"
+            f" {', '.join(array.name for array in arrays)}"
+        )
+    return min(arrays[0].max_count, cluster.max_count)

@@ -1,0 +1,93 @@
+"""The driver of the scheduler in virtual time, as an integration would have written it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.traces.scheduling import Scheduler, Task, TraceHost
+
+
+class TraceDriver(SchedulerDriver):
+    """Tells the loop of jobs that wait and of hosts, and carries out what it decides.
+
+    A host on which something runs is never given up. `home` is where the loop keeps its files.
+    """
+
+    def __init__(self, scheduler: Scheduler, home: str) -> None:
+        super().__init__("trace")
+        self._scheduler = scheduler
+        self._home = home
+
+    @property
+    def autoscale_home(self) -> str:
+        """The directory of the run."""
+        return self._home
+
+    def initialize(self) -> None:
+        """There is nothing to prepare."""
+
+    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration as it is."""
+        return config
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        scheduler = self._scheduler
+        jobs = [_waiting(task) for task in scheduler.waiting.values()]
+        return jobs, [_reported(host) for host in scheduler.hosts.values()]
+
+    def add_nodes_to_cluster(
+        self, nodes: list[Node], include_permanent: bool = False
+    ) -> list[Node]:
+        """Take in the nodes that are ready; those that were drained and have work again, too."""
+        scheduler = self._scheduler
+        ready = [node for node in nodes if node.state == "Ready" and node.managed]
+        for node in ready:
+            node_id = str(node.delayed_node_id.node_id)
+            known = scheduler.hosts.get(node_id)
+            if known is None or (not known.takes_work and len(node.assignments) > len(known.runs)):
+                cores = int(node.resources.get("ncpus", node.vcpu_count))
+                scheduler.join(node_id, str(node.hostname), cores)
+        return ready
+
+    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
+        """Start what can start on the nodes that have joined."""
+        if nodes:
+            self._scheduler.dispatch()
+        return nodes
+
+    def handle_draining(self, nodes: list[Node]) -> list[Node]:
+        """Let hosts take no new work; those on which nothing runs may go."""
+        return [n for n in nodes if self._scheduler.drain(str(n.delayed_node_id.node_id))]
+
+    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
+        """All of them may go."""
+        return nodes
+
+    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
+        """All of them may go."""
+        return nodes
+
+    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
+        """Forget hosts."""
+        for node in nodes:
+            self._scheduler.host_lost(str(node.delayed_node_id.node_id))
+        return nodes
+
+
+def _waiting(task: Task) -> Job:
+    needs = {"ncpus": task.cores}
+    if task.hosts_wanted > 1:
+        return Job(task.job.name, needs, iterations=1, node_count=task.hosts_wanted)
+    return Job(task.job.name, needs)
+
+
+def _reported(host: TraceHost) -> SchedulerNode:
+    node = SchedulerNode(host.hostname, {"ncpus": host.cores, "ccnodeid": host.node_id})
+    node.available["ncpus"] = host.free
+    for number in host.runs:
+        node.assign(str(number))
+    return node

@@ -1,0 +1,387 @@
+"""One configuration against one workload, from the first job to the last node.
+
+Time is virtual: it goes from one thing that is due to the next, and a pass of the production loop
+takes none. A pass is run at each interval, as cron would, unless nothing has happened since the
+last one and nothing is under way whose time counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import tempfile
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler, PassSummary
+from hpc.autoscale.autoscaler.reporting import Reporter
+from hpc.autoscale.collector import collecting_seldom
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.simulator.cluster import Cloud
+from hpc.autoscale.simulator.description import Description
+from hpc.autoscale.traces.binding import SimulatedBinding
+from hpc.autoscale.traces.driver import TraceDriver
+from hpc.autoscale.traces.scheduling import Scheduler, Task, task_of
+from hpc.autoscale.traces.workload import TraceJob
+
+_IN_MEMORY = Path("/dev/shm")
+
+_KEEP_ALL = {"megabytes": 1_000_000, "days": 36_500}
+
+STALLED_AFTER = 86400.0
+"""When nothing has happened for so many seconds and nothing will by itself, a run ends."""
+
+RESTS_FOR = 86400.0
+"""What has failed may be tried again at any time within so many seconds, without an event."""
+
+LONGEST_REST = 30 * 86400.0
+"""So many seconds after the last job came a run ends at the latest, or after as long as jobs came:
+a job that is longer than its spot nodes live would go on for ever."""
+
+
+@dataclass(frozen=True)
+class Play:
+    """What is played: a cluster, a configuration of the loop and a scheduler.
+
+    `interval`: seconds from pass to pass. `fixed`: no loop; this many hosts of `host_cores` cores
+    are there from the start to the end. `whole_nodes`: a job has its hosts for itself.
+    `journal`: the directory in which the loop keeps its journal; None for no journal.
+    """
+
+    name: str
+    description: Description
+    config: Mapping[str, Any]
+    host_cores: int
+    interval: float = 60.0
+    policy: str = "easy"
+    seed: int = 0
+    fixed: int = 0
+    whole_nodes: bool = False
+    journal: str | None = None
+
+
+@dataclass
+class NodeLife:
+    """The life of one node. Times are unix seconds; None for what has not happened."""
+
+    name: str
+    nodearray: str
+    vm_size: str
+    region: str
+    spot: bool
+    cores: int
+    created: float
+    vm_up: float | None = None
+    ready: float | None = None
+    gone: float | None = None
+    failed: bool = False
+
+
+@dataclass
+class Played:
+    """What happened: the jobs by their number, the lives of the nodes, and what passes said.
+
+    `impossible` are jobs that the machine could never run; they did not arrive.
+    """
+
+    play: Play
+    began: float
+    ended: float
+    tasks: list[Task]
+    nodes: list[NodeLife]
+    impossible: list[Task] = field(default_factory=list)
+    passes: int = 0
+    skipped: int = 0
+    events: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that never ran to their end."""
+        return sum(task.ended is None for task in self.tasks)
+
+
+class _VirtualClock(clock.Clock):
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def time(self) -> float:
+        return self._world.now
+
+    def sleep(self, n: float) -> None:
+        self._world.pass_time(self._world.now + n)
+
+
+class World:
+    """The cluster and the scheduler, and the time that they share."""
+
+    def __init__(self, play: Play, tasks: Sequence[Task]) -> None:
+        self.now = tasks[0].job.submitted if tasks else 0.0
+        self.scheduler = Scheduler(lambda: self.now, play.policy)
+        self.lives: dict[str, NodeLife] = {}
+        self.events: Counter[str] = Counter()
+        self.changes = 0
+        self._failed_at = -inf
+        self._tasks = tasks
+        self._next = 0
+        rng = random.Random(f"{play.seed} behaviour")
+        ids = random.Random(f"{play.seed} ids")
+        self.cloud = Cloud(
+            play.description,
+            self.now,
+            rng,
+            lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4)),
+            self._note,
+        )
+        self.cluster = next(iter(self.cloud.clusters.values()))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all jobs have come and ended."""
+        scheduler = self.scheduler
+        return self._next == len(self._tasks) and not (scheduler.waiting or scheduler.running)
+
+    @property
+    def state(self) -> object:
+        """The same for as long as nothing happens in the cluster and at the scheduler."""
+        return self.changes, self.scheduler.changes, self.events.total()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way whose time counts for the loop: all nodes that there are
+        work, and nothing that has failed is to be tried again for the jobs that wait."""
+        hosts = self.scheduler.hosts
+        if self.scheduler.waiting and self.now - self._failed_at <= RESTS_FOR:
+            return False
+        return len(hosts) == len(self.cloud.orchestrator.nodes) and all(
+            host.runs and host.takes_work for host in hosts.values()
+        )
+
+    def next_due(self) -> float | None:
+        """When the next thing happens by itself."""
+        arrival = self._tasks[self._next].job.submitted if self._next < len(self._tasks) else None
+        times = (arrival, self.scheduler.next_end(), self.cloud.orchestrator.next_due())
+        return min((when for when in times if when is not None), default=None)
+
+    def pass_time(self, until: float) -> None:
+        """Let everything happen that is due until then, each thing at its own time."""
+        while (due := self.next_due()) is not None and due <= until:
+            self.now = max(self.now, due)
+            self.changes += 1
+            self.cloud.orchestrator.advance(self.now)
+            self.scheduler.end_jobs()
+            self._arrive()
+        self.now = max(self.now, until)
+        self.cloud.orchestrator.advance(self.now)
+
+    def _arrive(self) -> None:
+        first = self._next
+        while self._next < len(self._tasks) and (self._tasks[self._next].job.submitted <= self.now):
+            self._next += 1
+        if self._next > first:
+            self.scheduler.submit(self._tasks[first : self._next])
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        """The cluster says what happens to a node."""
+        event, node_id = entry["event"], entry.get("node_id")
+        self.events[event] += 1
+        now = self.cloud.orchestrator.now
+        if event in ("failed", "evicting", "limited"):
+            self._failed_at = now
+        if node_id is None:
+            return
+        if event == "created":
+            self._born(node_id, now)
+            return
+        life = self.lives[node_id]
+        if event == "preparing" and life.vm_up is None:
+            life.vm_up = now
+        elif event == "ready" and life.ready is None:
+            life.ready = now
+        elif event in ("terminated", "removed"):
+            life.gone = life.gone or now
+        elif event == "failed":
+            life.failed = True
+            self.events[f"failed: {entry.get('cause')}"] += 1
+        if event in ("failed", "terminating", "deallocating"):
+            self.scheduler.host_lost(node_id)
+
+    def _born(self, node_id: str, now: float) -> None:
+        node = self.cloud.orchestrator.nodes[node_id]
+        array, size = node.nodearray, node.machine_type
+        self.lives[node_id] = NodeLife(
+            node.name, array.name, size.name, array.region, array.spot, size.vcpus, now
+        )
+
+
+class _Quiet(Reporter):
+    """Counts what passes could not do."""
+
+    def __init__(self, found: Counter[str]) -> None:
+        self._found = found
+
+    def pass_started(self, dry_run: bool) -> None:
+        """Nothing is said."""
+
+    def pass_finished(self, summary: PassSummary) -> None:
+        """Count the errors."""
+        self._found.update(str(error) for error in summary.errors)
+
+
+def play_trace(
+    play: Play,
+    jobs: Sequence[TraceJob],
+    progress: Callable[[float, int], None] | None = None,
+) -> Played:
+    """Let jobs arrive at a cluster, and say what came of it.
+
+    `progress` hears now and then of the time and of how many jobs have ended. The state of this
+    process (clock, ids, log) is as it was afterwards.
+    """
+    every = [_task(number, job, play) for number, job in enumerate(jobs)]
+    room = _room(play)
+    tasks = [task for task in every if room(task)]
+    impossible = [task for task in every if not room(task)]
+    if play.fixed:
+        return _without_loop(play, tasks, impossible)
+    world = World(play, tasks)
+    played = Played(play, world.now, world.now, tasks, [], impossible)
+    with _a_world_of_its_own(world, play) as home:
+        config = {**_config(play, home), "_mock_bindings": SimulatedBinding(world.cluster)}
+        driver = TraceDriver(world.scheduler, home)
+        autoscaler = Autoscaler(config, driver, clock=clock, reporter=_Quiet(played.errors))
+        _run(world, autoscaler, played, progress)
+        driver.close_histories()
+    played.ended = world.now
+    played.nodes = list(world.lives.values())
+    played.events = world.events
+    return played
+
+
+def _room(play: Play) -> Callable[[Task], bool]:
+    """Whether the whole machine could hold a job, if it were empty."""
+    if play.fixed:
+        return lambda task: task.hosts_wanted <= play.fixed and task.cores <= play.host_cores
+    status = World(play, ()).cluster.status(False)
+    buckets = [bucket for array in status.nodearrays for bucket in array.buckets if bucket.valid]
+
+    def most(cores: int) -> int:
+        fit = (b.available_count for b in buckets if b.virtual_machine.vcpu_count >= cores)
+        return min(sum(fit), status.max_count)
+
+    known: dict[int, int] = {}
+
+    def holds(task: Task) -> bool:
+        if task.cores not in known:
+            known[task.cores] = most(task.cores)
+        return task.hosts_wanted <= known[task.cores]
+
+    return holds
+
+
+def _task(number: int, job: TraceJob, play: Play) -> Task:
+    task = task_of(number, job, play.host_cores)
+    if play.whole_nodes:
+        task.cores = play.host_cores
+    return task
+
+
+def _run(
+    world: World,
+    autoscaler: Autoscaler,
+    played: Played,
+    progress: Callable[[float, int], None] | None,
+) -> None:
+    """Passes at each interval, until all jobs have ended and no node is left, or nothing happens
+    any more."""
+    interval = played.play.interval
+    tick = happened_at = began = world.now
+    last = played.tasks[-1].job.submitted if played.tasks else began
+    latest = last + max(LONGEST_REST, last - began)
+    seen: object = None
+    while not (world.is_done and not world.cloud.orchestrator.nodes) and world.now < latest:
+        world.pass_time(tick)
+        if world.state == seen and world.is_quiet:
+            tick = _next_tick(world, tick, interval)
+            played.skipped += 1
+            continue
+        if world.state != seen or world.next_due() is not None:
+            happened_at = world.now
+        elif world.now - happened_at > STALLED_AFTER:
+            return
+        played.passes += 1
+        try:
+            autoscaler.run_once()
+        except AutoscaleError as error:
+            played.errors[str(error)] += 1
+        seen = world.state
+        tick += interval
+        if progress is not None and played.passes % 100 == 0:
+            progress(world.now, len(world.scheduler.finished))
+
+
+def _next_tick(world: World, tick: float, interval: float) -> float:
+    """The first pass at or after which something is due."""
+    due = world.next_due()
+    if due is None:
+        return tick + interval
+    return tick + max(1, -(-(due - tick) // interval)) * interval
+
+
+def _config(play: Play, home: str) -> dict[str, Any]:
+    section = {**(play.config.get("autoscale") or {}), "interval": play.interval}
+    return {
+        **play.config,
+        "cluster_name": next(iter(play.description.clusters)),
+        "lock_file": None,
+        "journal": False if play.journal is None else _KEEP_ALL | {"directory": play.journal},
+        "nodehistorydb": f"{home}/nodehistory.db",
+        "autoscale": section,
+    }
+
+
+@contextmanager
+def _a_world_of_its_own(world: World, play: Play) -> Iterator[str]:
+    """The clock and the log of this process are those of the run; gives a directory for files."""
+    with ExitStack() as stack:
+        stack.callback(clock.use_clock, clock.use_clock(_VirtualClock(world)))
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable(logging.CRITICAL)
+        stack.enter_context(collecting_seldom())
+        where = _IN_MEMORY if _IN_MEMORY.is_dir() else None
+        yield stack.enter_context(tempfile.TemporaryDirectory(prefix="azscale-", dir=where))
+
+
+def _without_loop(play: Play, tasks: list[Task], impossible: list[Task]) -> Played:
+    """The machine of a fixed size."""
+    world = World(play, tasks)
+    began = world.now
+    for number in range(play.fixed):
+        world.scheduler.join(f"fixed-{number}", f"fixed-{number}", play.host_cores)
+    while not world.is_done and (due := world.next_due()) is not None:
+        world.pass_time(due)
+    array = next(iter(world.cluster.description.nodearrays.values()))
+    size = next(iter(array.machine_types.values()))
+    lives = [
+        NodeLife(
+            f"fixed-{number}",
+            array.name,
+            size.name,
+            array.region,
+            array.spot,
+            play.host_cores,
+            began,
+            began,
+            began,
+            world.now,
+        )
+        for number in range(play.fixed)
+    ]
+    return Played(play, began, world.now, tasks, lives, impossible)

@@ -1,0 +1,276 @@
+"""A simple scheduler in virtual time: jobs in order of arrival, with EASY backfill or without.
+
+Jobs start on hosts that take work and have room, the fullest first. With `fcfs` a job that cannot
+start keeps all behind it waiting. With `easy` it is promised the earliest time at which there will
+be room by the estimates of what runs, and others may go ahead where they do not delay that. While
+the hosts that there are could never hold it, because others still boot, nothing is promised.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from hpc.autoscale.traces.workload import TraceJob
+
+POLICIES = ("easy", "fcfs")
+
+BACKFILL_DEPTH = 1000
+"""How many waiting jobs are looked at behind the one that has to wait."""
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    """A job in the queue: it takes `cores` on each of `hosts_wanted` hosts, all at once.
+
+    `started` and `ended` are the times of the last run; `lost` counts runs that ended because a
+    host went away, `lost_seconds` the time that they took, `lost_cores` the core seconds.
+    """
+
+    number: int
+    job: TraceJob
+    hosts_wanted: int
+    cores: int
+    started: float | None = None
+    ended: float | None = None
+    lost: int = 0
+    lost_core_seconds: float = 0.0
+
+    @property
+    def wait(self) -> float:
+        """From when it came to when it last started; 0 before that."""
+        return 0.0 if self.started is None else self.started - self.job.submitted
+
+
+def task_of(number: int, job: TraceJob, host_cores: int) -> Task:
+    """The job on hosts of so many cores: on one where it fits, otherwise spread evenly over as few
+    as will do, or over as many as the record says."""
+    hosts = max(job.nodes, ceil(job.cores / host_cores), 1)
+    return Task(number, job, hosts, ceil(job.cores / hosts))
+
+
+@dataclass(eq=False, slots=True)
+class TraceHost:
+    """A host as the scheduler keeps it."""
+
+    hostname: str
+    node_id: str
+    cores: int
+    free: int
+    takes_work: bool = True
+    runs: dict[int, Run] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """A job that runs: where, until when, and until when it is expected to. `number` tells it from
+    other runs, also of that job."""
+
+    number: int
+    task: Task
+    hosts: list[TraceHost]
+    ends: float
+    expected: float
+
+
+class Scheduler:
+    """The queue and the hosts; `now` is the time of the world, `ended` hears of jobs that are
+    done."""
+
+    def __init__(self, now: Callable[[], float], policy: str = "easy") -> None:
+        self._now = now
+        self.policy = policy
+        self.hosts: dict[str, TraceHost] = {}  # by NodeId
+        self.waiting: dict[int, Task] = {}  # in order of arrival
+        self.running: dict[int, Run] = {}
+        self.finished: list[Task] = []
+        self.changes = 0
+        self._starts = 0
+        self._ends: list[tuple[float, int, Run]] = []
+        self._expected: list[tuple[float, int, Run]] = []
+        self._by_free: dict[int, dict[TraceHost, None]] = {}
+
+    # -- what happens
+
+    def submit(self, tasks: Iterable[Task]) -> None:
+        """Jobs arrive together."""
+        for task in tasks:
+            self.waiting[task.number] = task
+        self.dispatch()
+
+    def next_end(self) -> float | None:
+        """When the next job ends."""
+        while self._ends and not self._is_on(self._ends[0][2]):
+            heapq.heappop(self._ends)
+        return self._ends[0][0] if self._ends else None
+
+    def _is_on(self, run: Run) -> bool:
+        return self.running.get(run.task.number) is run
+
+    def end_jobs(self) -> None:
+        """End the jobs whose time is over, and start others."""
+        now, ended = self._now(), False
+        while (due := self.next_end()) is not None and due <= now:
+            run = heapq.heappop(self._ends)[2]
+            self._release(run)
+            run.task.ended = run.ends
+            self.finished.append(run.task)
+            ended = True
+        if ended:
+            self.dispatch()
+
+    def join(self, node_id: str, hostname: str, cores: int) -> None:
+        """Take in a host, or let it take work again."""
+        host = self.hosts.get(node_id)
+        if host is None:
+            host = self.hosts[node_id] = TraceHost(hostname, node_id, cores, cores)
+            self._file(host)
+        elif not host.takes_work:
+            host.takes_work = True
+            self._file(host)
+        self.changes += 1
+
+    def drain(self, node_id: str) -> bool:
+        """Let a host take no new work; whether nothing runs there."""
+        host = self.hosts.get(node_id)
+        if host is None:
+            return True
+        if host.takes_work:
+            self._unfile(host)
+            host.takes_work = False
+            self.changes += 1
+        return not host.runs
+
+    def host_lost(self, node_id: str) -> None:
+        """A host is no more. What ran there starts again from the beginning, before those that came
+        later."""
+        host = self.hosts.get(node_id)
+        if host is None:
+            return
+        again = [run.task for run in host.runs.values()]
+        for run in list(host.runs.values()):
+            task = run.task
+            self._release(run)
+            task.lost += 1
+            spent = self._now() - (task.started or 0.0)
+            task.lost_core_seconds += spent * task.cores * task.hosts_wanted
+            task.started = None
+        if host.takes_work:
+            self._unfile(host)
+        del self.hosts[node_id]
+        self.changes += 1
+        if again:
+            waiting = [*self.waiting.values(), *again]
+            self.waiting = {t.number: t for t in sorted(waiting, key=lambda t: t.number)}
+            self.dispatch()
+
+    # -- hosts by free cores
+
+    def _file(self, host: TraceHost) -> None:
+        self._by_free.setdefault(host.free, {})[host] = None
+
+    def _unfile(self, host: TraceHost) -> None:
+        alike = self._by_free[host.free]
+        del alike[host]
+        if not alike:
+            del self._by_free[host.free]
+
+    def _take(self, host: TraceHost, cores: int) -> None:
+        if host.takes_work:
+            self._unfile(host)
+            host.free -= cores
+            self._file(host)
+        else:
+            host.free -= cores
+
+    def _with_room(self, cores: int) -> int:
+        return sum(len(alike) for free, alike in self._by_free.items() if free >= cores)
+
+    def _fullest_first(self, cores: int) -> Iterator[TraceHost]:
+        for free in sorted(free for free in self._by_free if free >= cores):
+            yield from self._by_free[free]
+
+    # -- starting
+
+    def dispatch(self) -> None:
+        """Start what can start."""
+        self.changes += 1
+        while self.waiting:
+            head = next(iter(self.waiting.values()))
+            if self._with_room(head.cores) < head.hosts_wanted:
+                if self.policy == "easy" and len(self.waiting) > 1:
+                    self._backfill(head)
+                return
+            self._start(head, self._fullest_first(head.cores))
+
+    def _start(self, task: Task, hosts: Iterator[TraceHost]) -> None:
+        now = self._now()
+        chosen = [host for _, host in zip(range(task.hosts_wanted), hosts, strict=False)]
+        self._starts += 1
+        run = Run(self._starts, task, chosen, now + task.job.seconds, now + task.job.estimate)
+        for host in chosen:
+            self._take(host, task.cores)
+            host.runs[task.number] = run
+        del self.waiting[task.number]
+        task.started = now
+        self.running[task.number] = run
+        heapq.heappush(self._ends, (run.ends, run.number, run))
+        insort(self._expected, (run.expected, run.number, run), key=_by_time)
+
+    def _release(self, run: Run) -> None:
+        task = run.task
+        del self.running[task.number]
+        for host in run.hosts:
+            del host.runs[task.number]
+            self._take(host, -task.cores)
+        self._expected.remove((run.expected, run.number, run))
+
+    def _backfill(self, head: Task) -> None:
+        """Start jobs behind the first one as far as that does not delay it."""
+        promised, kept = self._promise(head)
+        now = self._now()
+        too_wide: list[tuple[int, int]] = []  # (hosts, cores) for which there is no room now
+        for task in list(self.waiting.values())[1 : 1 + BACKFILL_DEPTH]:
+            most = max(self._by_free, default=0)
+            if not most:
+                return
+            wanted, cores = task.hosts_wanted, task.cores
+            if cores > most or any(wanted >= w and cores >= c for w, c in too_wide):
+                continue
+            if self._with_room(cores) < wanted:
+                too_wide.append((wanted, cores))
+            elif now + task.job.estimate <= promised:
+                self._start(task, self._fullest_first(cores))
+            else:
+                free = [host for host in self._fullest_first(cores) if host not in kept]
+                if len(free) >= wanted:
+                    self._start(task, iter(free))
+
+    def _promise(self, head: Task) -> tuple[float, set[TraceHost]]:
+        """When there will be room for a job by what is expected, and the hosts that it gets then.
+
+        Hosts that are not free now are chosen first, so that as many as possible can be used until
+        then.
+        """
+        there = dict.fromkeys(self._fullest_first(head.cores))
+        later: dict[TraceHost, int] = {}
+        coming: list[TraceHost] = []
+        for expected, _, run in self._expected:
+            for host in run.hosts:
+                if not host.takes_work:
+                    continue
+                before = later.get(host, host.free)
+                later[host] = after = before + run.task.cores
+                if before < head.cores <= after:
+                    coming.append(host)
+            if len(there) + len(coming) >= head.hosts_wanted:
+                chosen = [*reversed(coming), *there][: head.hosts_wanted]
+                return expected, set(chosen)
+        return inf, set()
+
+
+def _by_time(entry: tuple[float, int, Run]) -> tuple[float, int]:
+    return entry[:2]

@@ -1,0 +1,107 @@
+"""A recorded workload as values: jobs with when they came, how long they ran and what they took.
+
+Nothing here reads files or knows in which form a workload was recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hpc.autoscale.errors import AutoscaleError
+
+NAMED_AT_MOST = 5
+"""How many of the lines that were set aside are named with each reason."""
+
+
+class TraceError(AutoscaleError):
+    """A workload that cannot be read, or that has nothing to play."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One job of a recorded workload.
+
+    Times are unix seconds, durations seconds. `cores` is what the whole job took, on `nodes` hosts
+    where that is known (0: anywhere). `requested_seconds` is the user's estimate of the run time,
+    `waited` how long the job waited when it was recorded; None where the record does not say.
+    """
+
+    name: str
+    submitted: float
+    seconds: float
+    cores: int
+    nodes: int = 0
+    requested_seconds: float | None = None
+    waited: float | None = None
+    user: str = ""
+
+    @property
+    def estimate(self) -> float:
+        """How long a scheduler expects it to run; never shorter than it runs."""
+        return max(self.seconds, self.requested_seconds or 0.0)
+
+
+class SetAside:
+    """The lines of a workload that are left out: how many, which, and why."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, line: int, reason: str, found: str = "") -> None:
+        """Leave out a line. The reason is the same text for all that are left out for it; `found`
+        is what was there."""
+        self._counts[reason] = self._counts.get(reason, 0) + 1
+        lines = self._lines.setdefault(reason, [])
+        if len(lines) < NAMED_AT_MOST:
+            lines.append(f"{line}" + (f" ({found})" if found else ""))
+
+    @property
+    def count(self) -> int:
+        """How many lines there are."""
+        return sum(self._counts.values())
+
+    def sentences(self) -> list[str]:
+        """Each reason with the number of lines, and the first of them by number."""
+        said = []
+        for reason, count in self._counts.items():
+            lines = self._lines[reason]
+            more = ", …" if count > len(lines) else ""
+            noun = "line" if count == 1 else "lines"
+            said.append(f"{count} {noun} set aside: {reason}: {noun} {', '.join(lines)}{more}")
+        return said
+
+
+@dataclass
+class Trace:
+    """A workload: its jobs in the order in which they came, and what its file says of itself.
+
+    `header` has the statements of the file's header by their name; `machine_cores` is the size of
+    the machine that it was recorded on, where the header says that.
+    """
+
+    path: str
+    form: str
+    jobs: list[TraceJob]
+    set_aside: SetAside = field(default_factory=SetAside)
+    header: dict[str, str] = field(default_factory=dict)
+    machine_cores: int | None = None
+    machine_nodes: int | None = None
+
+    def part(self, start: float = 0.0, seconds: float | None = None) -> list[TraceJob]:
+        """The jobs that came from `start` seconds after the first one on, for so many seconds."""
+        if not self.jobs:
+            return []
+        begin = self.jobs[0].submitted + start
+        end = None if seconds is None else begin + seconds
+        return [
+            job
+            for job in self.jobs
+            if job.submitted >= begin and (end is None or job.submitted < end)
+        ]
+
+
+def in_order(jobs: Iterable[TraceJob]) -> list[TraceJob]:
+    """Jobs in the order in which they came; those that came together stay as they were."""
+    return sorted(jobs, key=lambda job: job.submitted)

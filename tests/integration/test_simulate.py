@@ -1,0 +1,217 @@
+"""`azscale simulate`: recorded workloads through the loop on a simulated cluster."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.journal import Journal
+from hpc.autoscale.traces.choices import Choice, play_of
+from hpc.autoscale.traces.measures import measures_of
+from hpc.autoscale.traces.opening import read_trace
+from hpc.autoscale.traces.playing import Played, play_trace
+
+HOUR = 3600
+
+
+def line(number: int, submit: float, run: float, procs: int, wait: float = -1) -> str:
+    return f"{number} {submit} {wait} {run} {procs} -1 -1 {procs} {run} -1 1 1 1 -1 1 -1 -1 -1\n"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Two bursts of jobs of 16 cores, and a few small ones between them."""
+    rows = [line(n, 0, 2 * HOUR, 16) for n in range(4)]
+    rows += [line(10 + n, 100 + n * 60, 600, 2) for n in range(5)]
+    rows += [line(20, 5 * HOUR, 600, 40)]
+    path = tmp_path / "log.swf"
+    path.write_text("; UnixStartTime: 1700000000\n; MaxProcs: 64\n" + "".join(rows))
+    return path
+
+
+def simulate(capsys: pytest.CaptureFixture[str], *argv: object) -> list[dict[str, Any]]:
+    main(["simulate", *map(str, argv), "-F", "json"])
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", *map(str, argv)])
+    assert ended.value.code not in (0, None)
+    return capsys.readouterr().err
+
+
+def play(trace: Path, **choice: Any) -> Played:
+    workload = read_trace(str(trace))
+    return play_trace(play_of(Choice(**choice), workload), workload.jobs)
+
+
+def test_jobs_wait_for_nodes_to_boot_and_nodes_go_when_nothing_is_left(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (found,) = simulate(capsys, trace, "--interval", 60)
+    assert (found["jobs"], found["unfinished"], found["impossible"]) == (10, 0, 0)
+    # a node takes 300 s, and joins in the pass after that
+    assert 300 <= found["waits"]["p50"] <= 420
+    # 128 core-hours of the first burst, 6.7 of the second: idle and booting nodes are the rest
+    assert 134 < found["core_hours"] < 200 and found["most_nodes"] == 5 - 1
+    assert 0.6 < found["utilisation"] < 1 and found["cost"] > 0 and found["failed_passes"] == 0
+
+
+def test_configurations_are_compared_side_by_side(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given, fixed, long = simulate(
+        capsys, trace, "--compare", "fixed=true", "--compare", "idle_timeout=18000"
+    )
+    assert [each["name"] for each in (given, fixed, long)] == [
+        "as given",
+        "fixed=true",
+        "idle_timeout=18000",
+    ]
+    assert fixed["waits"]["mean"] < long["waits"]["mean"] <= given["waits"]["mean"]
+    assert given["node_hours"] < fixed["node_hours"] and given["node_hours"] < long["node_hours"]
+    assert given["boots"] > long["boots"] == 4
+
+
+def test_the_same_is_simulated_twice(trace: Path) -> None:
+    one, two = (measures_of(play(trace, boot_failures=0.5, seed=5)) for _ in range(2))
+    assert one == two and one.failed_boots
+
+
+def test_every_job_runs_once_from_beginning_to_end_after_it_came(trace: Path) -> None:
+    for task in play(trace, boot_failures=0.2).tasks:
+        assert task.started is not None and task.ended is not None
+        assert task.started >= task.job.submitted
+        assert task.ended == task.started + task.job.seconds
+
+
+def test_evicted_nodes_cost_runs_and_all_jobs_end_all_the_same(trace: Path) -> None:
+    found = measures_of(play(trace, spot=True, eviction_hours=3.0, seed=1))
+    assert found.evictions and found.restarts and found.unfinished == 0
+    assert found.lost_core_hours and found.lost_core_hours > 0
+
+
+def test_a_job_that_is_too_large_keeps_nobody_waiting(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (found,) = simulate(capsys, trace, "--nodes", 2, "--scheduler", "fcfs")
+    assert (found["jobs"], found["impossible"], found["unfinished"]) == (9, 1, 0)
+
+
+def test_nodes_that_boot_at_once_and_stay_are_as_good_as_a_fixed_machine(trace: Path) -> None:
+    fixed = measures_of(play(trace, fixed=True)).waits.longest
+    loop = measures_of(play(trace, boot=0.0, config={"idle_timeout": 6 * HOUR})).waits.longest
+    # they are joined in the pass after the one that has asked for them, at most
+    assert fixed is not None and loop is not None and 0 <= loop - fixed <= 2 * 300
+
+
+def test_waits_as_they_were_recorded_stand_beside_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = line(1, 0, 1000, 2, wait=0) + line(2, 10, 500, 2, wait=1490)
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 2\n; MaxNodes: 1\n" + rows)
+    recorded, found = simulate(capsys, path, "--vm-size", "Standard_F2s_v2", "--fixed")
+    assert recorded["name"] == "as recorded" and recorded["waits"]["longest"] == 1490
+    assert found["waits"]["longest"] == 990 and found["utilisation"] == 1.0
+    assert recorded["utilisation"] == 0.75
+
+
+def test_a_described_cluster_is_simulated(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = {
+        "clusters": {
+            "c": {
+                "region": "westus2",
+                "nodearrays": {
+                    "small": {"machine_types": ["Standard_F2s_v2"], "max_count": 8},
+                    "large": {"machine_types": ["Standard_F16s_v2"], "max_count": 9},
+                },
+            }
+        },
+        "regions": {"westus2": {"quota": 1000}},
+    }
+    path = tmp_path / "clusters.json"
+    path.write_text(json.dumps(cluster))
+    (found,) = simulate(capsys, trace, "--cluster", path)
+    assert found["unfinished"] == 0 and found["boots"] > found["most_nodes"] > 4
+
+
+def test_the_configuration_of_the_site_counts_and_its_server_does_not(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        "url": "https://127.0.0.1:1",
+        "cluster_name": "real",
+        "username": "a",
+        "password": "b",
+        "idle_timeout": 18000,
+        "nodehistorydb": "/nowhere/at/all.db",
+        "autoscale": {"interval": 600},
+    }
+    path = tmp_path / "autoscale.json"
+    path.write_text(json.dumps(config))
+    (found,) = simulate(capsys, trace, "-c", path)
+    assert found["boots"] == 4 and found["failed_passes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--compare", "idel_timeout=60"], "idel_timeout: expected a key of autoscale.json"),
+        (["--compare", "idel_timeout=60"], "did you mean 'idle_timeout'"),
+        (["--compare", "idle_timeout"], "expected key=value, found 'idle_timeout'"),
+        (["--compare", "nodes=-3"], "nodes: expected a whole number above 0, found -3"),
+        (["--compare", "packing.objective=cots"], "packing.objective"),
+        (["--compare", "scheduler=slurm"], "scheduler: expected easy or fcfs"),
+        (["--nodes", "0"], "nodes: expected a whole number above 0"),
+        (["--vm-size", "Standard_F16s_v3000"], "expected a known VM size"),
+        (["--start", "99"], "expected days with jobs"),
+        (["--cluster", "/nowhere.json"], "/nowhere.json"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_in_one_line(
+    trace: Path, capsys: pytest.CaptureFixture[str], argv: list[str], said: str
+) -> None:
+    err = refused(capsys, trace, *argv)
+    assert said in err and err.count("\n") == 1
+
+
+def test_without_a_size_of_the_machine_one_has_to_say_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text(line(1, 0, 60, 1))
+    assert "say with --nodes" in refused(capsys, path)
+
+
+def test_the_table_is_no_wider_than_a_screen(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes = [f"fixed=true seed={n}" for n in range(6)]
+    main(["simulate", str(trace), "--fixed", *(w for c in changes for w in ("--compare", c))])
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "1: as given" and out[6] == "7: fixed=true seed=5"
+    assert max(map(len, out)) <= 80 and sum("wait, mean" in each for each in out) == 2
+
+
+def test_the_journal_of_a_run_is_one_of_the_loop(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "journal"
+    (found,) = simulate(capsys, trace, "--journal", directory)
+    records = list(Journal(directory))
+    assert len(records) == found["passes"] and records[0].at == 1700000000
+    assert sum(len(record.names("created")) for record in records) == found["boots"]
+    assert "expected a new directory" in refused(capsys, trace, "--journal", directory)
+
+
+def test_lines_that_are_set_aside_are_said(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace.write_text(trace.read_text() + "1 2 3\n")
+    main(["simulate", str(trace), "--fixed"])
+    assert "1 line set aside: expected 18 fields: line 13 (found 3)" in capsys.readouterr().err

@@ -1,0 +1,192 @@
+"""Recorded workloads: what is a job, what is set aside, and how a form is seen."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from hpc.autoscale.traces.opening import read_trace
+from hpc.autoscale.traces.workload import Trace, TraceError
+
+HEADER = """; Version: 2.2
+; UnixStartTime: 1000000
+; MaxProcs: 64
+; MaxNodes: 16
+;
+"""
+
+
+def swf(*rows: tuple[int, ...]) -> str:
+    """Lines of jobs: number, submit, wait, run, processors, requested time."""
+    return "".join(
+        f"{n} {submit} {wait} {run} {procs} -1 -1 {procs} {asked} -1 1 3 1 -1 1 -1 -1 -1\n"
+        for n, submit, wait, run, procs, asked in rows
+    )
+
+
+def read(path: Path, content: str | bytes, form: str | None = None) -> Trace:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return read_trace(str(path), form)
+
+
+def test_a_job_of_swf_has_its_fields(tmp_path: Path) -> None:
+    trace = read(tmp_path / "log", HEADER + swf((7, 50, 20, 300, 8, 600)))
+    (job,) = trace.jobs
+    assert (job.name, job.submitted, job.seconds, job.cores) == ("7", 1000050.0, 300.0, 8)
+    assert (job.waited, job.requested_seconds, job.estimate, job.user) == (20.0, 600.0, 600.0, "3")
+    assert (trace.machine_cores, trace.machine_nodes, trace.form) == (64, 16, "swf")
+
+
+def test_an_estimate_is_never_shorter_than_the_run(tmp_path: Path) -> None:
+    (job,) = read(tmp_path / "log", swf((1, 0, 0, 300, 1, 60))).jobs
+    assert job.estimate == 300.0
+
+
+def test_what_is_unknown_is_not_zero(tmp_path: Path) -> None:
+    (job,) = read(tmp_path / "log", swf((1, 0, -1, 300, 1, -1))).jobs
+    assert job.waited is None and job.requested_seconds is None
+
+
+def test_processors_are_those_requested_where_none_were_allocated(tmp_path: Path) -> None:
+    line = "1 0 5 60 -1 -1 -1 4 -1 -1 1 1 1 -1 1 -1 -1 -1\n"
+    assert read(tmp_path / "log", line).jobs[0].cores == 4
+
+
+def test_a_compressed_file_is_the_same(tmp_path: Path) -> None:
+    text = HEADER + swf((1, 0, 0, 60, 1, 60), (2, 5, 0, 60, 1, 60))
+    plain = read(tmp_path / "plain", text)
+    packed = read(tmp_path / "packed", gzip.compress(text.encode()))
+    assert packed.jobs == plain.jobs and len(plain.jobs) == 2
+
+
+def test_more_fields_than_the_standard_has_are_passed_over(tmp_path: Path) -> None:
+    line = swf((1, 0, 0, 60, 1, 60)).strip() + " {1241,1241} q_2w 1:ppn=12\n"
+    assert len(read(tmp_path / "log", line).jobs) == 1
+
+
+def test_jobs_are_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    trace = read(tmp_path / "log", swf((1, 90, 0, 60, 1, 60), (2, 5, 0, 60, 1, 60)))
+    assert [job.name for job in trace.jobs] == ["2", "1"]
+
+
+def test_bad_lines_are_counted_and_named_and_stop_nothing(tmp_path: Path) -> None:
+    good = swf((1, 0, 0, 60, 1, 60))
+    bad = "2 5 0 60\n" + good.replace(" 60 ", " sixty ", 1) + swf((4, 9, 0, 0, 1, 60)) * 7
+    bad += swf((5, 9, 0, 60, 0, 60)) + swf((6, -4, 0, 60, 1, 60)) + "3 4 nan" + " 1" * 15 + "\n"
+    trace = read(tmp_path / "log", HEADER + good + bad)
+    assert len(trace.jobs) == 1 and trace.set_aside.count == 12
+    assert trace.set_aside.sentences() == [
+        "1 line set aside: expected 18 fields: line 7 (found 4)",
+        "2 lines set aside: expected numbers: lines 8 (found 'sixty'), 18 (found 'nan')",
+        "7 lines set aside: it did not run: lines 9, 10, 11, 12, 13, …",
+        "1 line set aside: the number of processors is unknown: line 16",
+        "1 line set aside: the submit time is unknown: line 17",
+    ]
+
+
+SACCT = """JobID|User|Submit|Start|End|NNodes|NCPUS|Timelimit|State
+12|ann|2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T01:01:00|2|16|1-02:00:00|COMPLETED
+12.batch||2026-01-01T00:01:00|2026-01-01T00:01:00|2026-01-01T01:01:00|1|8||COMPLETED
+13_4|bob|2026-01-01T00:00:10|Unknown|Unknown|1|4|01:00:00|PENDING
+14|bob|2026-01-01T00:00:20|2026-01-01T00:00:20|2026-01-01T00:05:20|1|4|UNLIMITED|FAILED
+15|bob|2026-01-01T00:00:20
+"""
+
+
+def test_the_output_of_sacct(tmp_path: Path) -> None:
+    trace = read(tmp_path / "jobs.txt", SACCT)
+    first, second = trace.jobs
+    assert (first.name, first.seconds, first.cores, first.nodes) == ("12", 3600.0, 16, 2)
+    assert (first.waited, first.requested_seconds, first.user) == (60.0, 93600.0, "ann")
+    assert (second.name, second.nodes, second.requested_seconds) == ("14", 0, None)
+    assert trace.set_aside.sentences() == [
+        "1 line set aside: it did not run, or has not ended: line 4 (job 13_4)",
+        "1 line set aside: expected 9 columns: line 6 (found 3)",
+    ]
+
+
+def test_sacct_without_a_column_that_is_needed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        TraceError, match=r"expected a column submit .*did you mean 'submitt'.*--fo"
+    ):
+        read(tmp_path / "jobs.txt", SACCT.replace("Submit", "Submitt"))
+    with pytest.raises(TraceError, match="expected a column NCPUS, AllocCPUS or ReqCPUS"):
+        read(tmp_path / "jobs.txt", SACCT.replace("NCPUS", "Cpus"))
+
+
+QSTAT = """Job Id: 1234.pbs-1
+    Job_Name = hello
+    Job_Owner = ann@login
+    resources_used.walltime = 00:10:00
+    job_state = F
+    qtime = Thu Jan  1 12:00:00 2026
+    stime = Thu Jan  1 12:05:00 2026
+    Resource_List.ncpus = 8
+    Resource_List.nodect = 2
+    Resource_List.walltime = 01:00:00
+    Variable_List = PBS_O_HOME=/home/ann,
+\tPBS_O_LANG=en
+
+Job Id: 1235.pbs-1
+    job_state = R
+    qtime = Thu Jan  1 12:00:00 2026
+    stime = Thu Jan  1 12:05:00 2026
+    resources_used.walltime = 00:10:00
+    Resource_List.ncpus = 8
+"""
+
+
+def test_the_output_of_qstat(tmp_path: Path) -> None:
+    trace = read(tmp_path / "qstat.txt", QSTAT)
+    (job,) = trace.jobs
+    assert (job.name, job.seconds, job.cores, job.nodes, job.user) == ("1234", 600.0, 8, 2, "ann")
+    assert (job.waited, job.requested_seconds) == (300.0, 3600.0)
+    assert "line 14 (job 1235)" in trace.set_aside.sentences()[0]
+
+
+def test_qstat_as_json_is_the_same(tmp_path: Path) -> None:
+    said = {
+        "Job_Owner": "ann@login",
+        "job_state": "F",
+        "qtime": "Thu Jan  1 12:00:00 2026",
+        "stime": "Thu Jan  1 12:05:00 2026",
+        "resources_used": {"walltime": "00:10:00"},
+        "Resource_List": {"ncpus": 8, "nodect": 2, "walltime": "01:00:00"},
+    }
+    content = json.dumps({"timestamp": 1, "Jobs": {"1234.pbs-1": said}}, indent=4)
+    assert read(tmp_path / "a", content).jobs == read(tmp_path / "b", QSTAT).jobs
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "said"),
+    [
+        (b"", None, "begins with 'nothing'"),
+        (b"hello\n", None, "expected jobs in the form of swf, sacct, qstat"),
+        (b"1 2 3\n", "swf", "expected jobs that ran, found none: 1 line set aside"),
+        (b"", "swf", "expected jobs that ran, found none: it is empty"),
+        (b"x", "sfw", "did you mean 'swf'"),
+        (gzip.compress(swf((1, 0, 0, 60, 1, 60)).encode() * 99)[:60], None, "compressed data"),
+        (b"\x1f\x8bnothing at all", None, "cannot be read: Unknown compression"),
+        (b'{"Jobs": [', "qstat", "expected JSON as qstat"),
+        (b'{"jobs": {}}', "qstat", "expected an object with Jobs"),
+    ],
+)
+def test_what_is_no_workload_is_refused_in_one_line(
+    tmp_path: Path, content: bytes, form: str | None, said: str
+) -> None:
+    with pytest.raises(TraceError, match=said) as caught:
+        read(tmp_path / "log", content, form)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="nowhere cannot be read: No such file"):
+        read_trace(str(tmp_path / "nowhere"))
+
+
+def test_a_part_is_chosen_by_time(tmp_path: Path) -> None:
+    rows = [(n, n * 100, 0, 60, 1, 60) for n in range(10)]
+    trace = read(tmp_path / "log", swf(*rows))
+    assert [job.name for job in trace.part(200, 300)] == ["2", "3", "4"]
+    assert len(trace.part()) == 10 and trace.part(5000) == []
