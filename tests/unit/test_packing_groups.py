@@ -130,7 +130,7 @@ def test_what_asks_the_same_of_every_group(expr, expected):
     left."""
     site = Site()
     candidate = site.group("a")
-    assert Groups([candidate], candidate.journal).treats_alike(expr) is expected
+    assert Groups([candidate], candidate.changes).treats_alike(expr) is expected
 
 
 def test_free_amounts_after_a_gang():

@@ -238,7 +238,7 @@ class Job:
         request = self._request(all_or_nothing or self.__colocated)
         if request.units <= 0:
             reasons = [f"job {self.name} has nothing left to place"]
-            where = node_mgr._placer.where
+            where = node_mgr._placer.where()
             nothing: AllocationResult[Node] = AllocationResult(
                 "NothingRequested", reasons=reasons, where=where
             )

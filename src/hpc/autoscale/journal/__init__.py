@@ -7,7 +7,7 @@ has only what has changed since the line before (`changes`).
 
 from hpc.autoscale.journal.errors import JournalError as JournalError
 from hpc.autoscale.journal.files import Keeping as Keeping
-from hpc.autoscale.journal.reading import Journal as Journal
+from hpc.autoscale.journal.reader import Journal as Journal
 from hpc.autoscale.journal.records import PassRecord as PassRecord
 from hpc.autoscale.journal.writing import JournalWriter as JournalWriter
 

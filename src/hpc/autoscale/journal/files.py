@@ -40,7 +40,7 @@ class Keeping(NamedTuple):
         return min(DAY, self.age)
 
 
-class Place(NamedTuple):
+class FileEnd(NamedTuple):
     """Where a record ends: in which file, and at which byte."""
 
     path: str
@@ -92,29 +92,29 @@ class Directory:
     def _error(self, error: OSError) -> JournalError:
         return JournalError(f"journal {self.path}: {error.strerror or error}")
 
-    def newest(self) -> Place | None:
+    def newest(self) -> FileEnd | None:
         """The end of the newest file, as it is on the disk; None when there is no file."""
         try:
             path = files_in(self.path)[-1]
         except JournalError:
             return None
-        return Place(str(path), path.stat().st_size)
+        return FileEnd(str(path), path.stat().st_size)
 
-    def is_full(self, place: Place, began: float, now: float) -> bool:
+    def is_full(self, place: FileEnd, began: float, now: float) -> bool:
         """Whether the next record is to begin a file, when this one began at a time."""
         return place.end >= self.keeping.file_size or not 0 <= now - began < self.keeping.file_age
 
-    def began(self, place: Place) -> float:
+    def began(self, place: FileEnd) -> float:
         """When a file was begun, in unix seconds."""
         with open(place.path, "rb") as file:
             return made_at(file) or os.fstat(file.fileno()).st_mtime
 
-    def next_file(self, newest: Place | None) -> Place:
+    def next_file(self, newest: FileEnd | None) -> FileEnd:
         """A file that is not there yet."""
         number = 1 if newest is None else int(_number(newest.path)) + 1
-        return Place(str(self.path / f"journal-{number:06}.jsonl.gz"), 0)
+        return FileEnd(str(self.path / f"journal-{number:06}.jsonl.gz"), 0)
 
-    def append(self, place: Place, record: bytes) -> Place:
+    def append(self, place: FileEnd, record: bytes) -> FileEnd:
         """Write a record at the end of a file; where it ends. What was written of one that does not
         find room is taken back. OSError when it cannot be written."""
         handle = os.open(place.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -134,16 +134,16 @@ class Directory:
                 raise
         finally:
             os.close(handle)
-        return Place(place.path, place.end + len(record))
+        return FileEnd(place.path, place.end + len(record))
 
-    def repaired(self, newest: Place) -> Place:
+    def repaired(self, newest: FileEnd) -> FileEnd:
         """The end of the newest file once what is left of a record that was cut off is taken
         away."""
         with open(newest.path, "rb") as file:
             end = end_of_whole(file, newest.end)
         if end < newest.end:
             os.truncate(newest.path, end)
-        return Place(newest.path, end)
+        return FileEnd(newest.path, end)
 
     def forget_old(self, now: float) -> None:
         """Delete files that are too old, and the oldest ones while all are too large; never the

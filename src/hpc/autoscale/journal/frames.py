@@ -29,7 +29,7 @@ MOST = 2**32 - 1
 """The most bytes that a record may take."""
 
 
-class Frame(NamedTuple):
+class Chunk(NamedTuple):
     """A record as it was found: where it begins in its file, its bytes when they are whole, and
     what is wrong with it. `is_cut_off`: it is the last one, and its end is missing."""
 
@@ -77,7 +77,7 @@ def end_of_whole(file: io.BufferedIOBase, size: int) -> int:
     return offset
 
 
-def frames(file: io.BufferedIOBase, size: int) -> Iterator[Frame]:
+def frames(file: io.BufferedIOBase, size: int) -> Iterator[Chunk]:
     """The records of a file. What is garbled is told, and it goes on with the next record that can
     be found."""
     offset = 0
@@ -86,7 +86,7 @@ def frames(file: io.BufferedIOBase, size: int) -> Iterator[Frame]:
         if length is not None and offset + length <= size:
             file.seek(offset + _HEAD)
             try:
-                yield Frame(offset, _unpacked(file.read(length - _HEAD)))
+                yield Chunk(offset, _unpacked(file.read(length - _HEAD)))
                 offset += length
                 continue
             except (zlib.error, GarbledRecord) as error:
@@ -95,7 +95,7 @@ def frames(file: io.BufferedIOBase, size: int) -> Iterator[Frame]:
             problem = "no record begins here" if length is None else "its end is missing"
             is_whole = length is None and not _is_rest(file, offset)
         following = _next_start(file, offset + 1, size)
-        yield Frame(offset, None, problem, following is None and not is_whole)
+        yield Chunk(offset, None, problem, following is None and not is_whole)
         if following is None:
             return
         offset = following

@@ -256,7 +256,7 @@ def readable(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def name_of(node: Node) -> str:
     """What a node is called in a record: its NodeId, else its host name or name."""
-    return str(node._server_id or node.hostname or node.name)
+    return str(node.delayed_node_id.node_id or node.hostname or node.name)
 
 
 def resource_rows(buckets: Iterable[Any]) -> Rows:

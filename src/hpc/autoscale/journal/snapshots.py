@@ -13,6 +13,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal.changes import Rows, distinct
@@ -44,7 +45,7 @@ def _job_value(job: Job) -> tuple[Any, ...]:
     return (
         kind,
         job.name,
-        job._compile(),
+        asked_by(job)[0],
         job.iterations,
         job.iterations_remaining,
         job.node_count,

@@ -12,7 +12,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.journal.changes import NO_ROWS, change, changed, whole
-from hpc.autoscale.journal.files import Directory, Keeping, Place
+from hpc.autoscale.journal.files import Directory, Keeping, FileEnd
 from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.journal.records import (
     LISTS,
@@ -37,7 +37,7 @@ class JournalWriter:
     def __init__(self, path: str | os.PathLike[str], keeping: Keeping | None = None) -> None:
         self._directory = Directory(path, keeping)
         self._last: Written | None = None
-        self._place: Place | None = None
+        self._place: FileEnd | None = None
         self._began = 0.0
 
     @property

@@ -2,7 +2,7 @@
 
 It knows no `Node`, no clock, no network and no log. `planner.Planner` answers a `Request` with a
 `Plan` of `Step`s and changes nothing but what it remembers of questions; `Planner.apply` alone
-writes a plan to the `Candidate`s, their `Limit`s and the `Journal`, all of it or nothing. The
+writes a plan to the `Candidate`s, their `Limit`s and the `ChangeLog`, all of it or nothing. The
 classes that integrators hold (`Node`, `NodeBucket`, limits) are handles over what is here.
 
 | module | what |

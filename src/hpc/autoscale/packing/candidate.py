@@ -19,7 +19,7 @@ from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
 from hpc.autoscale.packing.shares import NodeShare
 
 
-class Journal:
+class ChangeLog:
     """What happened to the candidates of a planner since it was made, for whoever remembers them.
 
     `added`: candidates that nodes were added to. `reshaped`: candidates with nodes that got another
@@ -79,7 +79,7 @@ class Candidate:
         self._readings: dict[str, Reading] = {}
         # the limit that was short when they were last asked
         self._tight: Limit | None = None
-        self.journal = Journal()
+        self.changes = ChangeLog()
         # properties that all nodes share
         self._fixed: dict[str, object] | None = None
 
@@ -211,15 +211,15 @@ class Candidate:
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Add so many nodes that look alike, behind those that are there."""
         self.shapes += [shape] * count
-        journal = self.journal
-        journal.plan = None
-        journal.added.append(self)
+        changes = self.changes
+        changes.plan = None
+        changes.added.append(self)
 
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """Add nodes behind those that are there; each has a shape of its own."""
         self.shapes.extend(shapes)
-        self.journal.plan = None
-        self.journal.added.append(self)
+        self.changes.plan = None
+        self.changes.added.append(self)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
@@ -237,8 +237,8 @@ class Candidate:
         for position, shape in changed.items():
             self.shapes[position] = shape
         self._index.late.update(changed)
-        self.journal.plan = None
-        self.journal.reshaped.append((self, min(changed)))
+        self.changes.plan = None
+        self.changes.reshaped.append((self, min(changed)))
 
     def __repr__(self) -> str:
         return f"Candidate({self.name}, {len(self.shapes)} nodes)"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Literal, NamedTuple
 
-from hpc.autoscale.packing.candidate import Candidate, Journal, Needs
+from hpc.autoscale.packing.candidate import Candidate, ChangeLog, Needs
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.reject import Reject
@@ -53,9 +53,9 @@ class Cursor:
     """Candidates in the order in which they are asked for an expression, and which of their nodes
     are worth asking. Candidates go by their numbers here.
 
-    `journal`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
+    `changes`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
     new nodes are opened, where that depends on what is needed; `by_share`: nodes with room are
-    looked at in the same order, for one unit. Cost of a request: what is in the journal since the
+    looked at in the same order, for one unit. Cost of a request: what has changed since the
     last one, or the number of candidates where that is less, and the nodes that may still take it.
     """
 
@@ -63,7 +63,7 @@ class Cursor:
         self,
         expr: Expr,
         candidates: Sequence[Candidate],
-        journal: Journal,
+        changes: ChangeLog,
         by_need: ByNeed | None = None,
         by_share: bool = False,
     ) -> None:
@@ -89,8 +89,8 @@ class Cursor:
             self.candidates = tuple([self.candidates[index] for index in order])
             self._new = [self._new[index] for index in order]
             self._openings[1, UNBOUNDED] = range(len(order))
-        self._journal = journal
-        self._read_added, self._read_reshaped = len(journal.added), len(journal.reshaped)
+        self._changes = changes
+        self._read_added, self._read_reshaped = len(changes.added), len(changes.reshaped)
         # by candidate: whether a node may have room, and the first that may; of a monotone
         # expression all before it have refused, and refuse still
         self._alive = bytearray(len(self.candidates))
@@ -115,20 +115,20 @@ class Cursor:
 
     def catch_up(self) -> None:
         """Take into account what has happened to the candidates since the last time."""
-        journal, numbers = self._journal, self._numbers
+        changes, numbers = self._changes, self._numbers
         if numbers is None:
             numbers = {candidate: index for index, candidate in enumerate(self.candidates)}
             self._numbers = numbers
-        for candidate, lo in journal.reshaped[self._read_reshaped :]:
+        for candidate, lo in changes.reshaped[self._read_reshaped :]:
             index = numbers.get(candidate, -1)
             if index >= 0:
                 self.first[index] = min(lo, self.first[index])
                 self._alive[index] = 1
-        self._read_reshaped = len(journal.reshaped)
+        self._read_reshaped = len(changes.reshaped)
         start, alive = self._read_added, self._alive
-        self._read_added = len(journal.added)
+        self._read_added = len(changes.added)
         is_few = self._read_added - start <= len(self.candidates)
-        for candidate in set(journal.added[start:]) if is_few else self.candidates:
+        for candidate in set(changes.added[start:]) if is_few else self.candidates:
             index = numbers.get(candidate, -1)
             if index >= 0 and not alive[index]:
                 alive[index] = not self.monotone or self._is_more(candidate.shapes, index)
@@ -221,11 +221,11 @@ class Cursor:
     def slot(self) -> Step | None:
         """One unit on the first node that takes it, in the first candidate that has one, or on a
         new node; None where there is room for neither. Of a monotone expression only."""
-        alive, journal = self._alive, self._journal
-        if self._read_reshaped != len(journal.reshaped):
+        alive, changes = self._alive, self._changes
+        if self._read_reshaped != len(changes.reshaped):
             self.catch_up()
         index = alive.find(1)
-        if index and self._read_added != len(journal.added):
+        if index and self._read_added != len(changes.added):
             # as long as the first candidate has room, nodes that were added to others do not matter
             self.catch_up()
             index = alive.find(1)

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from hpc.autoscale.packing import layers
-from hpc.autoscale.packing.candidate import Candidate, Journal
+from hpc.autoscale.packing.candidate import Candidate, ChangeLog
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.feasibility import Feasibility, Ranking
@@ -64,18 +64,18 @@ class Planner:
         self.refused: dict[object, object] = {}
         self.told: dict[Cursor, object] = {}
         self._groups: dict[int, Groups] = {}
-        self._journal = Journal()
+        self._changes = ChangeLog()
         self._has_fast_slots = existing_first and "one-slot" not in layers.OFF
         self._has_groups = "groups" not in layers.OFF
 
     @cached_property
     def nowhere(self) -> Cursor:
         """The cursor of any expression that no candidate is to be asked for."""
-        return Cursor(AnyNode(), (), self._journal)
+        return Cursor(AnyNode(), (), self._changes)
 
     def add(self, candidate: Candidate) -> None:
         """Add the candidate of another bucket, last in declared order."""
-        candidate.journal = self._journal
+        candidate.changes = self._changes
         self.candidates.append(candidate)
         self.forget_rankings()
 
@@ -88,7 +88,7 @@ class Planner:
         self._tuples.clear()
         self.forget_demands()
         self._groups.clear()
-        self._journal.clear()
+        self._changes.clear()
 
     def forget_demands(self) -> None:
         """What callers' demands ask of nodes may be another now."""
@@ -104,7 +104,7 @@ class Planner:
         candidates, by_need, _ = self._arranged()
         if expr is None or request is None or by_need is None:
             return candidates
-        cursor = Cursor(expr, candidates, Journal(), by_need)
+        cursor = Cursor(expr, candidates, ChangeLog(), by_need)
         return [cursor.candidates[i] for i in cursor.openings(request.units, request.per_node)]
 
     def _arranged(self) -> Arrangement:
@@ -140,7 +140,7 @@ class Planner:
             found = self.nowhere
             if candidates:
                 candidates = self._tuples.setdefault(candidates, candidates)
-                found = Cursor(expr, candidates, self._journal, *self._arranged()[1:])
+                found = Cursor(expr, candidates, self._changes, *self._arranged()[1:])
             self._cursors[expr] = found
         return found
 
@@ -159,7 +159,7 @@ class Planner:
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
         order = (None, False) if as_given else self._arranged()[1:]
-        cursor = Cursor(expr, candidates, Journal(), *order)
+        cursor = Cursor(expr, candidates, ChangeLog(), *order)
         cursor.shares_out = cursor.shares_out and not as_given
         return self.plan(cursor, request, probe)
 
@@ -171,14 +171,14 @@ class Planner:
         Only the newest plan can be applied. `explain`: say what keeps out what finds no place. A
         plan of no units is the answer when nothing fits.
         """
-        journal = self._journal
+        changes = self._changes
         if cursor.monotone and request == ONE_SLOT and probe is None and self._has_fast_slots:
             step = cursor.slot()
             if step is not None and not step.before.dormant:
-                journal.plan = step
+                changes.plan = step
                 return step
             if step is None and not explain:
-                journal.plan = NOTHING
+                changes.plan = NOTHING
                 return NOTHING
         cursor.catch_up()
         if request.whole:
@@ -186,7 +186,7 @@ class Planner:
             plan = plan_whole(request, cursor, self.existing_first, probe, groups, explain)
         else:
             plan = self._plan_spread(Search(request, cursor, probe, explain))
-        journal.plan = plan
+        changes.plan = plan
         return plan
 
     def _plan_spread(self, search: Search) -> Plan:
@@ -217,7 +217,7 @@ class Planner:
             return None
         found = self._groups.get(id(cursor.candidates))
         if found is None:
-            found = Groups(cursor.candidates, self._journal)
+            found = Groups(cursor.candidates, self._changes)
             self._groups[id(cursor.candidates)] = found
         if not found.treats_alike(cursor.expr):
             return None
@@ -239,17 +239,17 @@ class Planner:
                 is_stale = shapes[step.lo : step.hi].count(step.before) != step.hi - step.lo
             if is_stale:
                 raise StalePlan(f"the plan is not about the nodes that {step.candidate} has now")
-        self._journal.plan = plan
+        self._changes.plan = plan
 
     def apply(self, plan: Plan) -> Sequence[Step]:
         """Make a plan true: all of it, or StalePlan or LimitExceeded and nothing of it. Its steps.
 
         Its `effects` are the caller's to carry out, once it has made its own part true.
         """
-        journal = self._journal
-        if plan is not journal.plan:
+        changes = self._changes
+        if plan is not changes.plan:
             raise StalePlan("the plan was made before something else changed; ask again")
-        journal.plan = None
+        changes.plan = None
         if plan.units == 1 and isinstance(plan, Step):
             # most plans: one node, and nothing to take back
             candidate = plan.candidate

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from hpc.autoscale.packing.candidate import Candidate, Journal
+from hpc.autoscale.packing.candidate import Candidate, ChangeLog
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, Reservation, room_under
@@ -521,14 +521,14 @@ def _are_alike(candidates: Sequence[Candidate]) -> bool:
 
 class Groups:
     """The families of some candidates, kept up with what happens to them. Cost of `catch_up`: what
-    is new in the journal."""
+    is new in the changes."""
 
-    def __init__(self, candidates: Sequence[Candidate], journal: Journal) -> None:
+    def __init__(self, candidates: Sequence[Candidate], changes: ChangeLog) -> None:
         self.candidates = candidates
         self.families: list[Family] = []
         # by number of a candidate: that of its family
         self.number = [0] * len(candidates)
-        self._journal = journal
+        self._changes = changes
         self.places: dict[Candidate, tuple[Family, int]] = {}
         self._holders: dict[Limit, list[tuple[Family, int]]] = {}
         self._even: dict[Expr, bool] = {}
@@ -541,22 +541,22 @@ class Groups:
                 self.places[candidates[index]] = (family, place)
                 for limit in family.own[place]:
                     self._holders.setdefault(limit, []).append((family, place))
-                    limit.told = journal.charged
+                    limit.told = changes.charged
             self.families.append(family)
-        self._read = (len(journal.added), len(journal.reshaped), len(journal.charged))
+        self._read = (len(changes.added), len(changes.reshaped), len(changes.charged))
 
     def catch_up(self) -> None:
         """Take into account what has happened to the candidates since the last time."""
-        journal, (added, reshaped, charged) = self._journal, self._read
-        now = (len(journal.added), len(journal.reshaped), len(journal.charged))
+        changes, (added, reshaped, charged) = self._changes, self._read
+        now = (len(changes.added), len(changes.reshaped), len(changes.charged))
         if now == self._read:
             return
         self._read = now
         changed: set[tuple[Family, int]] = set()
-        for limit in journal.charged[charged:]:
+        for limit in changes.charged[charged:]:
             changed.update(self._holders.get(limit, ()))
-        written = [candidate for candidate, _ in journal.reshaped[reshaped:]]
-        for candidate in (*journal.added[added:], *written):
+        written = [candidate for candidate, _ in changes.reshaped[reshaped:]]
+        for candidate in (*changes.added[added:], *written):
             found = self.places.get(candidate)
             if found is not None:
                 changed.add(found)

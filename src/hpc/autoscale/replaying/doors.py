@@ -257,7 +257,7 @@ class JournalDriver(SchedulerDriver):
         scheduler_nodes[:] = [h for i, h in enumerate(scheduler_nodes) if i not in gone]
         failed = set(found.get("failed", ()))
         for node in cc_nodes:
-            if node._server_id in failed:
+            if node.delayed_node_id.node_id in failed:
                 node.state = type(node.state)("Failed")
 
     def new_singleton_lock(self, config: dict[str, Any]) -> Any:

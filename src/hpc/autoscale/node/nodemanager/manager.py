@@ -89,7 +89,7 @@ class NodeManager:
         self._inventory = Inventory()
         self._placer = Placer(self._inventory, existing_first, policy)
         self._provisioner = Provisioner(cluster_bindings, self._inventory)
-        self._placer.where = operations.where(cluster_bindings)
+        self._placer.where = functools.partial(operations.where, cluster_bindings)
         self._inventory.add(node_buckets)
 
     @property
@@ -243,7 +243,7 @@ class NodeManager:
         units = slot_count if slot_count and slot_count > 0 else node_count
         if not units or units < 0:
             reasons = ["Either node_count or slot_count must be above 0"]
-            return AllocationResult("NothingRequested", reasons=reasons, where=self._placer.where)
+            return AllocationResult("NothingRequested", reasons=reasons, where=self._placer.where())
         per_node = UNBOUNDED if slot_count and slot_count > 0 else 1
         request = Request(units, per_node, all_or_nothing)
         compiled = compile_constraints(parsed)

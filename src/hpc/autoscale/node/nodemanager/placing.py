@@ -113,7 +113,7 @@ class Placer:
         policy: str | OrderPolicy = DEFAULT,
     ) -> None:
         self.inventory = inventory
-        self.where = ""  # the cluster and the server, for messages
+        self.where: Callable[[], str] = str  # the cluster and the server, for messages
         self.planner = Planner(existing_first)
         self.order_policy: str | OrderPolicy = policy
         table = self.planner.table
@@ -316,7 +316,7 @@ class Placer:
             return AllocationResult("success", nodes, units, reasons=decision.reasons)
         slots = ask.request.units if ask.failed_as else None
         status = ask.failed_as or decision.status
-        return AllocationResult(status, None, slots, decision.reasons, self.where)
+        return AllocationResult(status, None, slots, decision.reasons, self.where())
 
     def _note_apart(self, ask: Ask, plan: Plan) -> None:
         """Remember what was placed beside all calculators."""

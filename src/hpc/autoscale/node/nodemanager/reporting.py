@@ -68,7 +68,7 @@ class NothingFound:
         """The results of one of the demands; that of the demand itself, the last, belongs to it
         alone."""
         units, reasons = self._request.units, lambda: [*self._reasons]
-        whole = AllocationResult("Failed", None, units, reasons, self._placer.where)
+        whole = AllocationResult("Failed", None, units, reasons, self._placer.where())
         return [*self._shared, whole]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from hpc.autoscale.journal.changes import changed
 from hpc.autoscale.journal.errors import GarbledRecord, JournalError, NewerJournal
 from hpc.autoscale.journal.files import files_in
-from hpc.autoscale.journal.frames import Frame, frames
+from hpc.autoscale.journal.frames import Chunk, frames
 from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from_lists
 
 Lists = dict[str, dict[str, Any]]
@@ -70,7 +70,7 @@ class Journal:
             raise JournalError(f"journal {path}: {error.strerror or error}") from error
 
 
-def _document(frame: Frame, where: str) -> dict[str, Any]:
+def _document(frame: Chunk, where: str) -> dict[str, Any]:
     """What is written in a record."""
     if frame.text is None:
         raise GarbledRecord(f"{where}: {frame.problem}")
