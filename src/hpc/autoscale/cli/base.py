@@ -258,16 +258,14 @@ class CommandLine(ABC):
         )
 
     def _rehearsed(self, config: Config, **more: Any) -> Rehearsal:
-        """What a pass would do now; `more` is for `rehearse`."""
+        """What a pass would do now; `more` is for `rehearse`, and may replace what is usual."""
         from hpc.autoscale.rehearsal import rehearse
 
-        return rehearse(
-            config,
-            lambda: self._fresh_driver(config),
-            new_calculator=self._fresh_demand_calc,
-            result_handler=self._ctx_handler(config),
-            **more,
-        )
+        usual: dict[str, Any] = {
+            "new_calculator": self._fresh_demand_calc,
+            "result_handler": self._ctx_handler(config),
+        }
+        return rehearse(config, lambda: self._fresh_driver(config), **{**usual, **more})
 
     def _fresh_demand_calc(
         self, config: Config, driver: SchedulerDriver

@@ -6,9 +6,7 @@ Only `azscale` has it. What it looks at is in `checkup`; here it is run and prin
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import sys
 import textwrap
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -18,14 +16,15 @@ from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import for_a_pass
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.checkup import Check, Health, Observation, Site, examine
-from hpc.autoscale.cli.parsing import commands_of, draws, start_logging, takes_path
+from hpc.autoscale.cli.painting import print_painted
+from hpc.autoscale.cli.parsing import commands_of, start_logging, takes_path
 from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import OutputFormat
 
-_COLOURS = {Health.OK: "32", Health.WARNING: "33", Health.FAILED: "31", Health.SKIPPED: "2"}
+_STYLES = {Health.WARNING: "change", Health.FAILED: "go", Health.SKIPPED: "faint"}
 _INDENT = 23
 
 
@@ -39,7 +38,6 @@ class DoctorCommands(CommandLine):
         self._add_output_format(parser)
 
     @takes_path
-    @draws
     def doctor(self, config: str | None, output_format: OutputFormat | None = None) -> None:
         """Looks at all that a pass needs, from the configuration to the disk, and says what to do;
         exit code 1 when something has failed."""
@@ -93,20 +91,17 @@ def _is_bad(finding: Observation) -> bool:
 def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
     """A line for each finding, wrapped, and below what failed what to do about it."""
     width = min(120, shutil.get_terminal_size((80, 24)).columns)
-    colourful = sys.stdout.isatty() and not os.getenv("NO_COLOR")
     bad: dict[str, Check] = {}
     skipped = [check.name for check, finding in found if finding.verdict is Health.SKIPPED]
     for check, finding in found:
         if finding.verdict is Health.SKIPPED and len(skipped) > 1:
             continue
-        verdict = f"{finding.verdict:8}"
-        if colourful:
-            verdict = f"\033[{_COLOURS[finding.verdict]}m{verdict}\033[0m"
+        style = _STYLES.get(finding.verdict, "plain")
         text = on_one_line(f"{finding.of}: {finding.text}" if finding.of else finding.text)
         lines = textwrap.wrap(text, width - _INDENT, break_on_hyphens=False) or [""]
-        print(f"{verdict} {check.name:13} {lines[0]}")
+        print_painted(f"{finding.verdict:8} {check.name:13} {lines[0]}", style)
         for line in lines[1:]:
-            print(" " * _INDENT + line)
+            print_painted(" " * _INDENT + line, style)
         if _is_bad(finding):
             bad[check.name] = check
     if len(skipped) > 1:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, TextIO
 
-_COLOURS = {"come": "32", "change": "33", "go": "31", "warn": "1;33", "faint": "2"}
+_COLOURS = {"come": "32", "change": "33", "go": "31", "warn": "1;33", "faint": "2", "title": "1"}
 
 
 def is_coloured(stream: Any) -> bool:

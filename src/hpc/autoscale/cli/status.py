@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import shutil
 import sys
-from abc import abstractmethod
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import print_painted
 from hpc.autoscale.cli.parsing import draws
 from hpc.autoscale.cli.standing import Standing, look
 from hpc.autoscale.cli.standing_text import screen, summary_line
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.job.demandcalculator import DemandCalculator
-from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.job import Job
-from hpc.autoscale.rehearsal import rehearse
+from hpc.autoscale.rehearsal import Rehearsal
 from hpc.autoscale.tables import OutputFormat
 from hpc.autoscale.util import json_dump
 
@@ -35,6 +32,7 @@ EVERY = 10.0
 _PIECE = 0.5
 """How long, in seconds, a request to stop may go unnoticed."""
 
+_PAINTED = {"title": "title", "bad": "go", "warn": "change", "faint": "faint", "plain": "plain"}
 _STYLES = {"title": "bold", "bad": "red", "warn": "yellow", "faint": "dim", "plain": ""}
 
 Show = Callable[[Standing | None, str], None]
@@ -43,12 +41,6 @@ Show = Callable[[Standing | None, str], None]
 
 class StatusCommands(CommandLine):
     """The command status."""
-
-    @abstractmethod
-    def _fresh_demand_calc(
-        self, config: Config, driver: SchedulerDriver
-    ) -> tuple[DemandCalculator, Sequence[Job]]:
-        """A calculator over the cluster as it is now, and the jobs."""
 
     def status_parser(self, parser: ArgumentParser) -> None:
         """Options of status."""
@@ -79,12 +71,9 @@ class StatusCommands(CommandLine):
             keep_looking(lambda: self._standing(config), show, watch, stop.is_set)
 
     def _standing(self, config: Config) -> Standing:
-        def rehearsed(new_calculator: Any) -> Any:
-            return rehearse(
-                config,
-                lambda: self._fresh_driver(config),
-                new_calculator=new_calculator,
-                demand_only=True,
+        def rehearsed(calculator: NewCalculator) -> Rehearsal:
+            return self._rehearsed(
+                config, new_calculator=calculator, result_handler=None, demand_only=True
             )
 
         return look(config, self._fresh_demand_calc, rehearsed)
@@ -95,7 +84,7 @@ class StatusCommands(CommandLine):
             print()
             return
         for line in screen(standing, shutil.get_terminal_size((80, 24)).columns):
-            print(line.whole)
+            print_painted(line.whole, "plain" if line.beside else _PAINTED[line.style])
 
 
 def keep_looking(
