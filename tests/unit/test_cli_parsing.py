@@ -84,7 +84,7 @@ def test_the_commands_of_all_integrations():
     more."""
     more = (
         "apply autostop completion cost doctor explain journal plan replay request requests"
-        " serve_autostop status weights"
+        " serve_autostop simulate status weights whatif"
     )
     every = {*BASE.split(), *more.split()}
     assert [name for name, _ in commands_of(DriverCLI())] == sorted(every)

@@ -13,31 +13,20 @@ from collections.abc import Collection, Mapping
 from hpc.autoscale.cli.places import FoundConfig
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Main commands": (
-        "initconfig",
-        "doctor",
-        "status",
-        "plan",
-        "apply",
-        "demand",
-        "autoscale",
-        "nodes",
-        "explain",
-    ),
+    "Main commands": ("initconfig", "doctor", "status", "explain", "plan", "apply", "autoscale"),
     "Look": (
+        "nodes",
         "buckets",
-        "limits",
         "jobs",
+        "limits",
+        "demand",
         "cost",
         "weights",
         "requests",
-        "journal",
-        "replay",
-        "whatif",
-        "connect",
         "analyze",
+        "connect",
     ),
-    "Foresee": ("simulate",),
+    "Foresee and look back": ("whatif", "simulate", "journal", "replay", "report", "serve"),
     "Act on nodes": (
         "create_nodes",
         "delete_nodes",

@@ -61,8 +61,8 @@ class WhatIfCommands(CommandLine):
             raise AutoscaleError("expected what would be different, as in --set idle_timeout=600")
         other = Otherwise(settings)
         changed = other.config(config)
-        now = _Outcome(self._rehearsed(config))
-        then = _Outcome(self._rehearsed(changed, new_binding=other.binding(new_cluster_bindings)))
+        now = _Case(self._rehearsed(config))
+        then = _Case(self._rehearsed(changed, new_binding=other.binding(new_cluster_bindings)))
         if output_format == "json":
             said = {"set": other.given, "now": now.to_dict(), "then": then.to_dict()}
             json.dump(said, sys.stdout, indent=2)
@@ -72,7 +72,7 @@ class WhatIfCommands(CommandLine):
             print(line)
 
 
-class _Outcome:
+class _Case:
     """What is compared of a rehearsal."""
 
     def __init__(self, found: Rehearsal) -> None:
@@ -113,7 +113,7 @@ def _why(job: UnsatisfiedJob | SetAsideJob) -> str:
     return job.reason if isinstance(job, SetAsideJob) else str(job.verdict.causes[0])
 
 
-def _lines(now: _Outcome, then: _Outcome, settings: Sequence[str], width: int) -> Iterator[str]:
+def _lines(now: _Case, then: _Case, settings: Sequence[str], width: int) -> Iterator[str]:
     """The table, and what still waits."""
     yield from textwrap.wrap(f"What if: {on_one_line(', '.join(settings))}", width)
     yield ""
@@ -132,12 +132,12 @@ def _row(label: str, now: str, then: str) -> str:
     return f"{on_one_line(label):<{_LABEL}} {now:>{_VALUE}} {then:>{_VALUE}}".rstrip()
 
 
-def _dollars(each: _Outcome) -> str:
+def _dollars(each: _Case) -> str:
     more = f" + {each.after.unpriced}?" if each.after.unpriced else ""
     return f"${each.after.per_hour:,.2f}{more}"
 
 
-def _waiting(name: str, each: _Outcome, width: int) -> Iterator[str]:
+def _waiting(name: str, each: _Case, width: int) -> Iterator[str]:
     alike: dict[tuple[str, bool], list[str]] = {}
     for job, why, never in each.waiting:
         alike.setdefault((why, never), []).append(job)

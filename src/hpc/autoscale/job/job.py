@@ -390,7 +390,7 @@ class Outcome:
         if not self.units:
             scatters = self.job.packing_strategy == PackingStrategy.SCATTER
             status = _REFUSED_AS[scatters]
-            where = manager._placer.where
+            where = manager._placer.where()
             return AllocationResult(status, reasons=lambda: self.job._why_not(manager), where=where)
 
         def nodes() -> list[Node]:

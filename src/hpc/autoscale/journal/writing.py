@@ -12,7 +12,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.journal.changes import NO_ROWS, change, changed, whole
-from hpc.autoscale.journal.files import Directory, Keeping, FileEnd
+from hpc.autoscale.journal.files import Directory, FileEnd, Keeping
 from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.journal.records import (
     LISTS,
