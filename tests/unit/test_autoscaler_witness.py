@@ -271,6 +271,14 @@ class Listing:
         listing.nodes = self.fault(list(listing.nodes or []))
         return listing
 
+    def get_cluster_status(self, *args, **kwargs):
+        """The status, with its nodes as they were long ago where the listing is of then."""
+        status = self._cluster.get_cluster_status(*args, **kwargs)
+        if self.fault is _long_ago and status.nodes:
+            status = copy.copy(status)
+            status.nodes = self.fault(list(status.nodes))
+        return status
+
 
 @pytest.fixture(scope="module")
 def twenty_thousand():
@@ -303,3 +311,25 @@ def test_a_listing_in_part_deletes_nothing(twenty_thousand, now, scheduler, faul
     with pytest.raises(InconsistentStatus):
         Autoscaler(config, scheduler).run_once()
     assert {name: n.target_state for name, n in twenty_thousand.nodes.items()} == before
+
+
+def _long_ago(records):
+    """As when a third of the nodes booted, and the others had failed."""
+    states = ["Preparing"] * (LISTED // 3) + ["Failed"] * LISTED
+    pairs = zip(records, states, strict=False)
+    return [{**record, "Status": state, "State": state} for record, state in pairs]
+
+
+def test_a_listing_of_long_ago_deletes_nothing(twenty_thousand, now):
+    """Every node is at work, and the scheduler says so. What CycleCloud says is old, at the second
+    look, too; and nobody watched for a week."""
+    cluster = Listing(twenty_thousand)
+    ids = {name: node.delayed_node_id.node_id for name, node in twenty_thousand.nodes.items()}
+    grid = Grid(ids)
+    assert run_pass(cluster, grid).errors == ()
+    cluster.fault = _long_ago
+    clock.sleep(7 * 24 * 3600)
+    summary = run_pass(cluster, grid)
+    assert (summary.drained, summary.deleted, summary.errors) == ((), (), ())
+    assert {refusal.code for refusal in summary.refused} == {"HasJobs", "MaxDeleteShare"}
+    assert all(node.target_state == "Started" for node in twenty_thousand.nodes.values())
