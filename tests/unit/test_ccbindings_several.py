@@ -2,7 +2,9 @@
 cluster that does not answer."""
 
 import os
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -195,6 +197,26 @@ def test_what_a_cluster_had_outlives_the_process(tmp_path, pair):
     assert LastSeen(path).of("west", "c at b") is None
     (tmp_path / "clusters.db").write_text("no database")
     assert LastSeen(path).of("west", "c at a") is None
+
+
+def test_what_was_made_since_is_remembered_beside_the_last_look(tmp_path, pair):
+    """In rows of its own, so that many commands do not write down all nodes as often."""
+    path = str(tmp_path / "clusters.db")
+    status = pair["west"].get_cluster_status()
+    old, new = ({"NodeId": each, "Name": f"htc-{each}"} for each in "12")
+    seen = LastSeen(path)
+    seen.keep("west", "c at a", Look(status, [old]))
+    with closing(sqlite3.connect(path)) as db:
+        before = db.execute("SELECT look FROM looks").fetchall()
+        seen.note("west", "c at a", [new, {**old, "Name": "other"}])
+        assert db.execute("SELECT look FROM looks").fetchall() == before
+        for known in (seen, LastSeen(path)):
+            names = [record["Name"] for record in known.of("west", "c at a").records]
+            assert names == ["other", "htc-2"]
+        seen.keep("west", "c at a", Look(status, [old]))
+        assert db.execute("SELECT count(*) FROM later").fetchone() == (0,)
+    LastSeen(path).note("east", "c at b", [new])  # of a cluster that nobody has seen
+    assert LastSeen(path).of("east", "c at b") is None
 
 
 def test_what_is_remembered_of_a_cluster_has_no_password(tmp_path, pair):

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.waiting_queue import WaitingQueue
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.nodemanager import new_node_manager
@@ -130,6 +132,29 @@ def test_a_thousand_nodes(way):
     manager = a_manager()
     way(manager, 1000)
     assert split(manager) == {"eastus": 750, "westus3": 250}
+
+
+@pytest.mark.parametrize(
+    ("most", "first", "second"),
+    [
+        ({}, {"eastus": 75, "westus3": 25}, {"eastus": 150, "westus3": 50}),
+        ({"eastus": 20}, {"eastus": 20, "westus3": 80}, {"eastus": 120, "westus3": 80}),
+    ],
+)
+def test_the_loop_gives_each_job_its_node_by_weight(tmp_path, most, first, second):
+    """3:1:0, in two passes; and with one region capped in the first of them."""
+    binding = a_cluster(most)
+    config = {
+        "_mock_bindings": binding,
+        "lock_file": None,
+        "nodehistorydb": str(tmp_path / "nodehistory.db"),
+        "packing": {"policy": {"regions": WEIGHTS}},
+    }
+    for jobs, expected in ((100, first), (200, second)):
+        assert Autoscaler(config, WaitingQueue(jobs)).run_once().errors == ()
+        assert Counter(node.nodearray for node in binding.nodes.values()) == expected
+        bucket = binding.nodearrays["eastus"].buckets[0]
+        bucket.max_count = bucket.available_count = 5000
 
 
 @pytest.mark.parametrize("way", WAYS[:2])
