@@ -386,6 +386,14 @@ def test_a_loop_says_little(site, simulator, form):
     assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ 2 jobs, ", line) for line in lines)
 
 
+def test_a_single_pass_in_json(site):
+    """Is one object on stderr; the demand is printed as ever."""
+    site.jobs(a=1)
+    assert "htc-1" in site("autoscale", "--log-format", "json")
+    (said,) = map(json.loads, site.errors.splitlines())
+    assert (said["event"], said["created"]) == ("pass", ["htc-1"])
+
+
 def test_a_loop_on_a_terminal_shows_what_it_does(site, monkeypatch):
     """As a table, after the passes that did something."""
     waits = []

@@ -148,8 +148,9 @@ def test_who_holds_the_lock(site, simulator):
     assert "lock free" in site("status")
 
 
-def test_watching_without_a_terminal(site, monkeypatch):
-    """Is a plain line for each look, until a signal; a look that fails does not end it."""
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_watching_without_a_terminal(site, monkeypatch, form):
+    """Is a line for each look, plain or JSON, until a signal; a look that fails does not end it."""
     waits = []
 
     def wait(seconds):
@@ -163,11 +164,14 @@ def test_watching_without_a_terminal(site, monkeypatch):
 
     monkeypatch.setattr("hpc.autoscale.clock.sleep", wait)
     site.jobs(a=4)
-    cli.main(["status", "-c", str(site.path), "--watch", "1"])
+    cli.main(["status", "-c", str(site.path), "--watch", "1", "-F", form])
     said = site.capsys.readouterr()
     first, last = said.out.splitlines()
-    assert "1 planned; jobs: 0 running, 1 waiting, 0 stuck" in first
-    assert "no nodes; jobs: 0 running" in last
+    if form == "json":
+        assert [json.loads(line)["jobs"]["will_start"] for line in (first, last)] == [1, 0]
+    else:
+        assert "1 planned; jobs: 0 running, 1 waiting, 0 stuck" in first
+        assert "no nodes; jobs: 0 running" in last
     assert "JSONDecodeError" in said.err
     assert waits == [0.5] * 6
 
@@ -210,4 +214,4 @@ def test_watching_without_rich(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     with pytest.raises(AutoscaleError, match=r"pip install 'hpc-autoscale\[watch\]'"):
-        status._shown(1.0)
+        status._shown(1.0, "table")

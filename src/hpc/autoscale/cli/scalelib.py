@@ -12,7 +12,7 @@ from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
-from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
+from hpc.autoscale.autoscaler import Autoscaler, LogReporter, PassSummary, Reporter
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
@@ -223,8 +223,8 @@ class _AzScaleCLI(
             "--log-format",
             choices=get_args(LogFormat),
             default="text",
-            help="what --interval says of each pass on stderr: a line, or a JSON object (default"
-            " text)",
+            help="how each pass is reported on stderr: as text, or as a JSON object in a line"
+            " (default text)",
         )
         parser.set_defaults(output_format=None)  # a loop prints tables for those who ask
 
@@ -243,7 +243,10 @@ class _AzScaleCLI(
         if interval is None and dry_run:
             return self._dry_run(config, output_columns, output_format, long)
         if interval is None:
-            reporter = SummaryReporter(errors=False)  # the last line is about them
+            # in text the last line is about errors
+            reporter: LogReporter = SummaryReporter(errors=False)
+            if log_format == "json":
+                reporter = ServiceLog("json")
             with stop_on_signals():
                 summary = self._autoscaler(config, dry_run, reporter).run_once()
             return self._conclude(config, summary, output_columns, output_format, long)

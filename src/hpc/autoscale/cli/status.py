@@ -6,6 +6,7 @@ Only `azscale` has it. What is shown is found out by `standing` and made into li
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
@@ -67,7 +68,7 @@ class StatusCommands(CommandLine):
         if watch is None:
             self._print_status(self._standing(config), output_format)
             return
-        with stop_on_signals() as stop, _shown(watch) as show:
+        with stop_on_signals() as stop, _shown(watch, output_format) as show:
             keep_looking(lambda: self._standing(config), show, watch, stop.is_set)
 
     def _standing(self, config: Config) -> Standing:
@@ -105,13 +106,16 @@ def keep_looking(
             left -= _PIECE
 
 
-def _shown(every: float) -> AbstractContextManager[Show]:
-    """How looks are shown: live on a terminal, elsewhere as a plain line each.
+def _shown(every: float, output_format: OutputFormat | None) -> AbstractContextManager[Show]:
+    """How looks are shown: live on a terminal, elsewhere as a plain line each; as a JSON object
+    each for those who ask.
 
     AutoscaleError when what draws on terminals is not installed.
     """
+    if output_format == "json":
+        return _Lines(lambda standing: json.dumps(standing.to_dict(), default=str))
     if not sys.stdout.isatty():
-        return _Lines()
+        return _Lines(summary_line)
     try:
         from hpc.autoscale.cli.live import LiveScreen
     except ImportError as error:
@@ -123,7 +127,10 @@ def _shown(every: float) -> AbstractContextManager[Show]:
 
 
 class _Lines(AbstractContextManager[Show]):
-    """A plain line for each look."""
+    """A line for each look, as `line_of` has it."""
+
+    def __init__(self, line_of: Callable[[Standing], str]) -> None:
+        self._line_of = line_of
 
     def __enter__(self) -> Show:
         return self._show
@@ -135,7 +142,7 @@ class _Lines(AbstractContextManager[Show]):
         if problem:
             print(problem, file=sys.stderr, flush=True)
         elif standing is not None:
-            print(summary_line(standing), flush=True)
+            print(self._line_of(standing), flush=True)
 
 
 def _seconds(text: str) -> float:
