@@ -145,3 +145,38 @@ def test_nothing_different(site):
     """Is no question."""
     site("whatif", code=1)
     assert "expected what would be different" in site.errors
+
+
+# -- of a journal
+
+
+@pytest.fixture
+def recorded(site):
+    """The same site after a pass that is in its journal; its queue is empty since then."""
+    site.config["journal"] = {}
+    site("autoscale")
+    site.scheduler.jobs.clear()
+    return str(site.home / "journal")
+
+
+def test_a_queue_of_before(site, recorded):
+    """With the jobs and the limits of then, whatever there is now."""
+    found = asked(site, "quota.standardFSv2Family=32")
+    assert found["now"]["jobs"] == 0
+    words = ("whatif", "--journal", recorded, "--set", "quota.standardFSv2Family=32", "-F", "json")
+    found = json.loads(site(*words))
+    assert (found["now"]["placed"], found["then"]["placed"]) == (4, 8)
+    assert found["now"]["nodes_after"] == 4
+    assert json.loads(site(*words[:3], "--pass", "1", *words[3:])) == found
+
+
+def test_what_is_no_pass_of_a_journal(site, recorded):
+    """Is said in one line."""
+    for words, said in (
+        (("--journal", recorded, "--pass", "9"), "it has no pass 9"),
+        (("--journal", str(site.home / "none")), "journal "),
+        (("--pass", "1"), "expected --journal with it"),
+    ):
+        site("whatif", *words, "--set", "idle_timeout=9", code=1)
+        assert said in site.errors
+        assert len(site.errors.splitlines()) == 1

@@ -257,15 +257,21 @@ class CommandLine(ABC):
             result_handler=self._ctx_handler(config),
         )
 
-    def _rehearsed(self, config: Config, **more: Any) -> Rehearsal:
-        """What a pass would do now; `more` is for `rehearse`, and may replace what is usual."""
+    def _rehearsed(
+        self,
+        config: Config,
+        around: Callable[[SchedulerDriver], SchedulerDriver] = lambda driver: driver,
+        **more: Any,
+    ) -> Rehearsal:
+        """What a pass would do now. `around`: makes a driver of that of the site; `more` is for
+        `rehearse`, and may replace what is usual."""
         from hpc.autoscale.rehearsal import rehearse
 
         usual: dict[str, Any] = {
             "new_calculator": self._fresh_demand_calc,
             "result_handler": self._ctx_handler(config),
         }
-        return rehearse(config, lambda: self._fresh_driver(config), **{**usual, **more})
+        return rehearse(config, lambda: around(self._fresh_driver(config)), **{**usual, **more})
 
     def _fresh_demand_calc(
         self, config: Config, driver: SchedulerDriver

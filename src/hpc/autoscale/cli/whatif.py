@@ -16,12 +16,15 @@ from typing import Any
 
 from hpc.autoscale.autoscaler import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.autoscaler.summary import shorten
+from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.plan_text import SIGNS, terminal_width
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.plaintext import on_one_line
-from hpc.autoscale.rehearsal import Rehearsal
+from hpc.autoscale.rehearsal import NewBinding, Rehearsal
+from hpc.autoscale.rehearsal.otherwise import Otherwise
+from hpc.autoscale.rehearsal.recorded import RecordedSite, record_in
 
 CAUSES_TOLD = 8
 """How many kinds of waiting jobs are told of before they are only counted."""
@@ -44,25 +47,36 @@ class WhatIfCommands(CommandLine):
             " quota.REGION in cores, nodearray.NAME.max_count, price.SIZE; may be given more than"
             " once",
         )
+        parser.add_argument(
+            "--journal", metavar="FILE", help="of the queue and the cluster in this journal"
+        )
+        parser.add_argument(
+            "--pass", dest="number", type=int, help="as they were at this pass (default: the last)"
+        )
         self._add_output_format(parser)
 
     def whatif(
         self,
         config: Config,
         settings: Sequence[str] = (),
+        journal: str | None = None,
+        number: int | None = None,
         output_format: OutputFormat | None = None,
     ) -> None:
         """Compares what the next pass will do with what it would do under other quotas, prices,
         nodearrays, timeouts or policies, and does nothing."""
-        from hpc.autoscale.ccbindings import new_cluster_bindings
-        from hpc.autoscale.rehearsal.otherwise import Otherwise
-
         if not settings:
             raise AutoscaleError("expected what would be different, as in --set idle_timeout=600")
+        if number is not None and journal is None:
+            raise AutoscaleError("--pass: expected --journal with it, found none")
         other = Otherwise(settings)
         changed = other.config(config)
-        now = _Case(self._rehearsed(config))
-        then = _Case(self._rehearsed(changed, new_binding=other.binding(new_cluster_bindings)))
+        if journal is None:
+            now, then = self._compared(config, changed, other)
+        else:
+            with RecordedSite(record_in(journal, number)) as site:
+                both = site.config(config), site.config(changed)
+                now, then = self._compared(*both, other, **site.doors)
         if output_format == "json":
             said = {"set": other.given, "now": now.to_dict(), "then": then.to_dict()}
             json.dump(said, sys.stdout, indent=2)
@@ -70,6 +84,20 @@ class WhatIfCommands(CommandLine):
             return
         for line in _lines(now, then, settings, terminal_width()):
             print(line)
+
+    def _compared(
+        self,
+        config: Config,
+        changed: Config,
+        other: Otherwise,
+        new_binding: NewBinding = new_cluster_bindings,
+        **doors: Any,
+    ) -> tuple[_Case, _Case]:
+        """What comes of a configuration, and of another one with other limits."""
+        now = self._rehearsed(config, new_binding=new_binding, **doors)
+        outcome = _Case(now)  # prices are of the process, and others are used from here on
+        then = self._rehearsed(changed, new_binding=other.binding(new_binding), **doors)
+        return outcome, _Case(then)
 
 
 class _Case:

@@ -1,0 +1,185 @@
+"""A site as a journal has it at one pass: its cluster and its queue, for rehearsals of other
+decisions.
+
+Unlike a pass that is decided again, such a rehearsal may ask what was not asked then. So each
+question is answered from what was read first: the status, the nodes, the jobs and the hosts. What
+the autoscaler remembered is not among it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any, Self
+
+from hpc.autoscale.ccbindings.errors import OperationNotFound
+from hpc.autoscale.ccbindings.models import (
+    ClusterStatus,
+    NodeCreationResult,
+    NodeList,
+    NodeManagementResult,
+)
+from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.clock import MockClock
+from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.journal import Journal, JournalError, PassRecord
+from hpc.autoscale.journal.snapshots import host_from, job_from
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.rehearsal.passing_on import PassingDriver
+
+_FILES = ("backoffdb", "clustersdb", "gangsdb", "requests_file", "requestsetsdb")
+
+
+def record_in(path: str, number: int | None = None) -> PassRecord:
+    """A pass of a journal, the last one unless told which. JournalError when there is none, or
+    nothing was read in it."""
+    journal = Journal(path, skip_garbled=True)
+    if number is None:
+        last = deque(journal, maxlen=1)
+        record = last[0] if last else None
+    else:
+        record = next((each for each in journal if each.number == number), None)
+    if record is None:
+        which = "pass" if number is None else f"pass {number}"
+        raise JournalError(f"journal {path}: it has no {which}")
+    if not record.status:
+        raise JournalError(
+            f"journal {path}: nothing was read of the cluster in pass {record.number}"
+        )
+    if record.status.get("parts"):
+        raise JournalError(
+            f"journal {path}: expected a pass over one cluster, found one over several"
+        )
+    return record
+
+
+class RecordedBinding(SelectingBinding):
+    """The cluster of a pass. Nothing can be commanded."""
+
+    def __init__(self, record: PassRecord) -> None:
+        self._record = record
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the cluster."""
+        return str(self._record.config.get("cluster_name") or "")
+
+    @property
+    def where(self) -> str:
+        """The cluster, and of which pass it is."""
+        return f"cluster {self.cluster_name} at pass {self._record.number}"
+
+    def __str__(self) -> str:
+        return self.where
+
+    def __deepcopy__(self, memo: object) -> RecordedBinding:
+        return self
+
+    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
+        """The status that was read first."""
+        status = ClusterStatus.from_dict(dict(self._record.status))
+        if nodes:
+            status.nodes = [dict(each) for each in self._record.nodes]
+        return status
+
+    def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
+        """The nodes that were read first. No operation is known."""
+        if operation_id is not None or request_id is not None:
+            raise OperationNotFound("get_nodes", 404, "operations are not in a journal")
+        return NodeList(nodes=[dict(each) for each in self._record.nodes])
+
+    def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
+        """Nothing: that was done when it was read."""
+
+    def create_nodes(
+        self, nodes: Sequence[Node], request_id: str | None = None
+    ) -> NodeCreationResult:
+        raise _only_read()
+
+    def delete_nodes(
+        self, nodes: Sequence[Node], request_id: str | None = None
+    ) -> NodeManagementResult:
+        raise _only_read()
+
+    def retry_failed_nodes(self) -> NodeManagementResult:
+        raise _only_read()
+
+    def scale(
+        self,
+        nodearray: str,
+        total_core_count: int | None = None,
+        total_node_count: int | None = None,
+    ) -> NodeCreationResult:
+        raise _only_read()
+
+    def _manage(
+        self, action: str, selection: Selection, request_id: str | None
+    ) -> NodeManagementResult:
+        raise _only_read()
+
+
+def _only_read() -> AutoscaleError:
+    return ReadOnlyModeException("a journal is read and not changed")
+
+
+class RecordedDriver(PassingDriver):
+    """The site's driver, with the jobs and hosts of a pass in the place of those of now."""
+
+    def __init__(self, driver: SchedulerDriver, record: PassRecord) -> None:
+        super().__init__(driver)
+        self._record = record
+
+    def initialize(self) -> None:
+        """The scheduler is not asked."""
+
+    def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
+        """That was done then."""
+
+    def reading_stamp(self) -> object | None:
+        """None: each answer is made anew."""
+
+    def read_jobs_and_nodes(
+        self, config: dict[str, Any], force: bool = False
+    ) -> tuple[list[Job], list[SchedulerNode]]:
+        """The jobs and hosts as they were read, made anew each time."""
+        return self._read_jobs_and_nodes(config)
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        jobs: list[Any] = [job_from(each) for each in self._record.jobs]
+        hosts: list[Any] = [host_from(each) for each in self._record.hosts]
+        return jobs, hosts
+
+
+class RecordedSite:
+    """A pass of a journal as a site. Use it as a context: meanwhile there is a directory for what
+    the autoscaler would remember, which is nothing at first."""
+
+    def __init__(self, record: PassRecord) -> None:
+        self._record = record
+        self._directory = TemporaryDirectory(prefix="hpc-autoscale-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._directory.cleanup()
+
+    def config(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration with the files of this site in the place of its own."""
+        kept = {key: value for key, value in config.items() if key not in _FILES}
+        return {**kept, "nodehistorydb": os.path.join(self._directory.name, "nodehistory.db")}
+
+    @property
+    def doors(self) -> dict[str, Any]:
+        """What the command line and `rehearse` take of it."""
+        record = self._record
+        return {
+            "around": lambda driver: RecordedDriver(driver, record),
+            "new_binding": lambda config: RecordedBinding(record),
+            "clock": MockClock(record.at),
+        }
