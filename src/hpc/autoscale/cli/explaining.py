@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from hpc.autoscale.autoscaler import PassSummary, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
-from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
@@ -25,6 +25,7 @@ from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.text import lines_of
 from hpc.autoscale.explaining.trouble import verdict_on_trouble
+from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -115,7 +116,22 @@ def look(
         seen.append((calculator, list(jobs)))
         return calculator, jobs
 
-    summary = rehearse(config, new_driver, new_calculator=watched, demand_only=True).summary
+    idle_passes: list[dict[object, int] | None] = []
+
+    def note_history(demand: DemandResult) -> None:
+        # it is closed when the pass has ended
+        calculator, _ = seen[-1]
+        found = Faults().guard("reading the history", calculator.node_history.sightings)
+        known = None if found is None else {key: each.idle_passes for key, each in found.items()}
+        idle_passes.append(known)
+
+    summary = rehearse(
+        config,
+        new_driver,
+        new_calculator=watched,
+        demand_known=note_history,
+        demand_only=True,
+    ).summary
     calculator, jobs = seen[-1]
     unsatisfied = {job.name: job for job in summary.unsatisfied}
 
@@ -125,7 +141,7 @@ def look(
 
     set_aside = {job.name: job.reason for job in summary.set_aside}
     held = _held(config, summary)
-    return Scene(config, calculator, jobs, queue, waiting, set_aside, held)
+    return Scene(config, calculator, jobs, queue, waiting, set_aside, held, idle_passes[-1])
 
 
 def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:

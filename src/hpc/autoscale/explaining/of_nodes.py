@@ -106,11 +106,10 @@ def _guards(node: Node, scene: Scene) -> Iterator[tuple[str, str]]:
     facts = gate.facts
     if not (node.exists and node.managed) or node.state not in _READY:
         return
-    sightings = scene.calculator.node_history.sightings()
-    if sightings is None:
+    if scene.idle_passes is None:
         facts.min_idle_passes = 0
     else:
-        facts.idle_passes = {each: seen.idle_passes for each, seen in sightings.items()}
+        facts.idle_passes = scene.idle_passes
     facts.why.setdefault(key_of(node), "idle")
     for guard in GUARDS.values():
         if guard.applies("drain", gate) and not guard.is_ration:

@@ -20,6 +20,8 @@ class Scene:
     - `waiting`: the verdict on a job that did not get all that it wants, by name; None of others
     - `set_aside`: why jobs could not be looked at, by name
     - `held`: new nodes that the next pass does not ask for yet, by name, and why
+    - `idle_passes`: in how many passes in a row nodes were seen idle, by NodeId;
+      None where nobody counts that
     """
 
     config: Mapping[str, Any]
@@ -29,6 +31,7 @@ class Scene:
     waiting: Callable[[str], Verdict | None]
     set_aside: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, Refusal] = field(default_factory=dict)
+    idle_passes: Mapping[object, int] | None = None
 
     @property
     def nodes(self) -> list[Node]:

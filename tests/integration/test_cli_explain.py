@@ -1,0 +1,145 @@
+"""`azscale explain` of nodes, buckets and constraints, what it says of names that it does not know,
+and the fix that is to wait."""
+
+import contextlib
+import json
+import sys
+
+import pytest
+
+from builders.failing_cloud import F4, REGION, a_site
+from hpc.autoscale import cli
+from hpc.autoscale.job.job import Job
+
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+
+class Driver(GenericDriver):
+    site = None
+
+    def _read_jobs_and_nodes(self, config):
+        return self.site.new_jobs(), []
+"""
+ARRAYS = {"htc": {"machine_types": [F4]}, "hpc": {"machine_types": ["Standard_HB120rs_v3"]}}
+
+
+@pytest.fixture
+def azscale(tmp_path, monkeypatch, capsys):
+    """azscale beside a site; what it prints on stdout."""
+    (tmp_path / "explaining_driver.py").write_text(DRIVER)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "explaining_driver", raising=False)
+    path = tmp_path / "autoscale.json"
+
+    def run(*words):
+        with contextlib.suppress(SystemExit):
+            cli.main([words[0], "-c", str(path), *words[1:]])
+        captured = capsys.readouterr()
+        run.errors = captured.err
+        return captured.out
+
+    @contextlib.contextmanager
+    def at(arrays=ARRAYS, region=None, **config):
+        with a_site(tmp_path, arrays, region) as site:
+            import explaining_driver
+
+            explaining_driver.Driver.site = site
+            site.config.update(config)
+            path.write_text(json.dumps({**site.config, "driver": "explaining_driver:Driver"}))
+            path.chmod(0o600)
+            yield site
+
+    run.at = at
+    return run
+
+
+def test_a_node_from_its_plan_to_its_end(azscale):
+    """Why it is there, why it stays, and what the server says of it."""
+    with azscale.at(idle_timeout=300) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"})]
+        assert "the next pass asks for it, for 17" in azscale("explain", "htc-1")
+        site.run()
+        site.wait(25)
+        assert "is Preparing: it boots for 25 s, of 30 min at most, for 17" in azscale(
+            "explain", "node:htc-1"
+        )
+        site.wait(60)
+        site.run()
+        assert "is Ready: it has work: 17" in azscale("explain", "htc-1"), azscale.errors
+        site.new_jobs = list
+        site.run()
+        site.wait(60)
+        said = azscale("explain", "htc-1")
+        assert "nobody has needed it for 60 s, of 5 min until it goes" in said
+        assert "IdleTooBriefly" in said
+        assert "it is not deleted now: it was idle in" in said
+        site.simulator.cluster("c").edit("htc-1", KeepAlive=True)
+        assert "it is to be kept alive" in azscale("explain", "htc-1")
+        site.simulator.cluster("c").edit("htc-1", KeepAlive=False)
+        site.simulator.cluster("c").fail("htc-1", message="disk broken")
+        found = json.loads(azscale("explain", "htc-1", "-F", "json"))
+        assert (found["about"], found["code"]) == ("node htc-1", "Failed")
+        assert "it has failed: disk broken" in found["line"]
+        assert found["causes"][0]["said"] == "disk broken"
+
+
+def test_a_bucket_and_constraints(azscale):
+    """How many nodes can be had, at which price, or why none."""
+    with azscale.at(region={"family_quotas": {"standardFSv2Family": 8}}) as site:
+        first = f"htc/{F4}: 2 nodes of htc/{F4} can be had, $0.2"
+        assert azscale("explain", f"htc/{F4}").startswith(first)
+        assert azscale("explain", "htc").startswith(first)
+        assert azscale("explain", f"bucket:{F4}").startswith(first)
+        assert "finds room: htc/" in azscale("explain", "-C", "ncpus=4", "-C", "nodearray=htc")
+        assert "a node needs 500 of ncpus" in azscale("explain", "-C", "ncpus=500")
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"}, iterations=2)]
+        said = azscale("explain", "htc")
+        assert "no node can be had: the quota of standardFSv2Family" in said
+
+
+def test_names_that_there_are_not(azscale):
+    """One line, with a guess; and what is expected where nothing is named."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("job17", {"ncpus": 4})]
+        for name, meant in (("job71", "job17"), ("hcp", "hpc"), ("bucket:hcp", "hpc")):
+            said = azscale("explain", name) + azscale.errors
+            assert f"did you mean {meant!r}" in said
+        azscale("explain")
+        assert "expected a job, a node or a bucket to explain, or constraints" in azscale.errors
+        azscale("explain", "job17", "-C", "ncpus=4")
+        assert "found both" in azscale.errors
+
+
+def test_it_changes_nothing(azscale, tmp_path):
+    """No node, no file of the site but what reading leaves, and no lock."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4})]
+        site.run()
+        before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.suffix in (".db", "")}
+        azscale("explain", "17")
+        azscale("explain", "htc-1")
+        after = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.suffix in (".db", "")}
+        assert after == before
+        assert len(site.nodes()) == 1
+
+
+def test_to_wait_is_a_fix_and_no_shorter_wait_does(azscale):
+    """For capacity: as long as it says, one node is tried then."""
+    with azscale.at(region={"capacity": {F4: 0}}) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"})]
+        site.run()
+        site.wait(25)
+        site.run()
+        (fix,) = (
+            fix
+            for fix in json.loads(azscale("explain", "17", "-F", "json"))["fixes"]
+            if fix["kind"] == "wait"
+        )
+        assert fix["nodes"] == {f"htc/{F4}": 1}
+        site.simulator.set_capacity(REGION, **{F4: 5})
+        site.wait(fix["amount"] - 1)
+        assert "is in back-off (capacity)" in azscale("explain", "17")
+        site.wait(2)
+        assert "will start at the next pass" in azscale("explain", "17")
