@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from hpc.autoscale.metrics.exposition import Family, text_of
 from hpc.autoscale.plaintext import on_its_lines
 from hpc_queue.model import State
 from hpc_queue.store import Job, Store, WorkerRecord, state_of, tries_of
@@ -143,75 +144,58 @@ def by_definition(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, 
 
 def metrics(store: Store) -> str:
     """The queue as text for Prometheus."""
-    lines = ["# HELP hpcq_jobs Elements by definition and state.", "# TYPE hpcq_jobs gauge"]
+    jobs = Family("hpcq_jobs", "Elements by definition and state.")
     for definition, numbers in by_definition(store.counts()).items():
         for state, number in numbers.items():
-            labels = _labels(definition=definition, state=state.lower())
-            lines.append(f"hpcq_jobs{labels} {number}")
-    lines += ["# HELP hpcq_runs_total Runs begun.", "# TYPE hpcq_runs_total counter"]
+            jobs.add(number, definition=definition, state=state.lower())
+    runs = Family("hpcq_runs_total", "Runs begun.", "counter")
     for definition, number in sorted(store.begun().items()):
-        lines.append(f"hpcq_runs_total{_labels(definition=definition)} {number}")
-    lines += _worker_lines(store.workers())
-    lines += _cluster_lines(store.cluster())
-    lines += ["# HELP hpcq_halted Whether nothing may begin.", "# TYPE hpcq_halted gauge"]
-    lines.append(f"hpcq_halted {int(store.is_halted())}")
-    return "\n".join(lines) + "\n"
+        runs.add(number, definition=definition)
+    halted = Family("hpcq_halted", "Whether nothing may begin.")
+    halted.add(int(store.is_halted()))
+    workers, cluster = _of_workers(store.workers()), _of_cluster(store.cluster())
+    return text_of([jobs, runs, *workers, *cluster, halted])
 
 
-def _worker_lines(workers: Iterable[WorkerRecord]) -> list[str]:
+def _of_workers(workers: Iterable[WorkerRecord]) -> list[Family]:
     numbers: dict[tuple[str, str], list[int]] = {}
     for worker in workers:
         place = worker.said.get("definition", ""), worker.said.get("region", "")
         each = numbers.setdefault(place, [0, 0, 0, 0])
         for index, number in enumerate((1, worker.slots, worker.busy, int(worker.draining))):
             each[index] += number
-    lines = []
-    kinds = (
-        ("hpcq_workers", "Workers that live."),
-        ("hpcq_slots", "Jobs that they can run at once."),
-        ("hpcq_busy_slots", "Jobs that they run."),
-        ("hpcq_draining_workers", "Workers that begin nothing more."),
-    )
-    for index, (name, meaning) in enumerate(kinds):
-        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+    families = [
+        Family("hpcq_workers", "Workers that live."),
+        Family("hpcq_slots", "Jobs that they can run at once."),
+        Family("hpcq_busy_slots", "Jobs that they run."),
+        Family("hpcq_draining_workers", "Workers that begin nothing more."),
+    ]
+    for index, family in enumerate(families):
         for (definition, region), each in sorted(numbers.items()):
-            labels = _labels(definition=definition, region=region)
-            lines.append(f"{name}{labels} {each[index]}")
-    return lines
+            family.add(each[index], definition=definition, region=region)
+    return families
 
 
-def _cluster_lines(seen: Mapping[str, Any]) -> list[str]:
+def _of_cluster(seen: Mapping[str, Any]) -> list[Family]:
     """What the last pass of the loop has seen; nothing before the first one."""
     if not seen:
         return []
-    lines = [
-        "# HELP hpcq_pass_time_seconds When the loop has looked last, in unix seconds.",
-        "# TYPE hpcq_pass_time_seconds gauge",
-        f"hpcq_pass_time_seconds {seen['time']:.0f}",
-        "# HELP hpcq_workers_wanted Workers that the backlog wants.",
-        "# TYPE hpcq_workers_wanted gauge",
-    ]
+    looked = Family("hpcq_pass_time_seconds", "When the loop has looked last, in unix seconds.")
+    looked.add(round(seen["time"]))
+    wanted = Family("hpcq_workers_wanted", "Workers that the backlog wants.")
     for definition, number in sorted(seen["wanted"].items()):
-        lines.append(f"hpcq_workers_wanted{_labels(definition=definition)} {number}")
-    kinds = (
-        ("hpcq_nodes_booting", "booting", "Nodes that are not ready yet."),
-        ("hpcq_nodes_live", "live", "Nodes that are ready."),
-        ("hpcq_dollars_per_hour", "dollars", "What nodes cost an hour, by known prices."),
-        ("hpcq_nodes_unpriced", "unpriced", "Nodes whose price is not known."),
-    )
-    for name, key, meaning in kinds:
-        lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
-        for region, each in sorted(seen["regions"].items()):
+        wanted.add(number, definition=definition)
+    by_key = {
+        "booting": Family("hpcq_nodes_booting", "Nodes that are not ready yet."),
+        "live": Family("hpcq_nodes_live", "Nodes that are ready."),
+        "dollars": Family("hpcq_dollars_per_hour", "What nodes cost an hour, by known prices."),
+        "unpriced": Family("hpcq_nodes_unpriced", "Nodes whose price is not known."),
+    }
+    for region, each in sorted(seen["regions"].items()):
+        for key, family in by_key.items():
             if key in each:
-                lines.append(f"{name}{_labels(region=region)} {each[key]:g}")
-    lines += ["# HELP hpcq_region_weight Weight of a region.", "# TYPE hpcq_region_weight gauge"]
+                family.add(each[key], region=region)
+    weights = Family("hpcq_region_weight", "Weight of a region.")
     for region, weight in sorted(seen.get("weights", {}).items()):
-        lines.append(f"hpcq_region_weight{_labels(region=region)} {weight:g}")
-    return lines
-
-
-def _labels(**labels: str) -> str:
-    def quoted(text: str) -> str:
-        return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-    return "{" + ",".join(f'{key}="{quoted(value)}"' for key, value in labels.items()) + "}"
+        weights.add(weight, region=region)
+    return [looked, wanted, *by_key.values(), weights]

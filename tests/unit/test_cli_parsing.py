@@ -83,8 +83,8 @@ def test_the_commands_of_all_integrations():
     """No helper of ours is taken for one, and none of the names is missing; azscale has some
     more."""
     more = (
-        "apply autostop completion cost doctor explain journal plan replay request requests"
-        " serve_autostop simulate status weights whatif"
+        "apply autostop completion cost doctor explain journal metrics plan replay report request"
+        " requests serve serve_autostop simulate status weights whatif"
     )
     every = {*BASE.split(), *more.split()}
     assert [name for name, _ in commands_of(DriverCLI())] == sorted(every)

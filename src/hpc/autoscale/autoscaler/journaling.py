@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autoscaler import metering
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 
@@ -52,6 +53,7 @@ class LoopJournal:
     def __init__(self) -> None:
         self._writer: JournalWriter | None = None
         self._problem: str | None = None
+        self._unmetered: str | None = None
         self._paths: dict[str, str] = {}
         self._before: Stamp = {}
         self._stamp: Stamp = {}
@@ -59,15 +61,17 @@ class LoopJournal:
     def listen(
         self, config: Mapping[str, Any], driver: SchedulerDriver, at: float
     ) -> PassRecorder | None:
-        """What is to listen to a pass; None where there is no journal."""
+        """What is to listen to a pass; None where there is no journal, and nobody wants figures."""
         path = journal_path(config, driver.autoscale_home)
-        if path is None or config.get("read_only"):
+        if config.get("read_only") or not (path or metering.is_wanted(config)):
             return None
         from hpc.autoscale.journal.files import DAY, Keeping
         from hpc.autoscale.journal.recording import PassRecorder
         from hpc.autoscale.journal.writing import JournalWriter
 
-        if self._writer is None or self._writer.path != path:
+        if path is None:
+            self._writer = None
+        elif self._writer is None or self._writer.path != path:
             section = config.get(SECTION)
             own = section if isinstance(section, Mapping) else {}
             size = float(own.get("megabytes") or Keeping().size / 1_000_000) * 1_000_000
@@ -99,25 +103,47 @@ class LoopJournal:
         from hpc.autoscale.journal.recording import unsatisfied_rows
         from hpc.autoscale.journal.state import replaced, stamp
 
-        if self._writer is None:
-            return
         try:
             if isinstance(end, Exception):
                 did: dict[str, Any] = {"ended_by": one_line(end)}
             else:
                 did = did_of(end)
                 recorder.lists["unsatisfied"] = unsatisfied_rows(end.unsatisfied)
-            trouble = _about_files(did, self._paths) or replaced(self._before, self._paths)
+            trouble = (
+                _about_files(did, self._paths)
+                or replaced(self._before, self._paths)
+                or recorder.problem
+            )
             if trouble:
                 recorder.doors["files"] = trouble
             with recorder.outside():
-                self._writer.append(recorder.written(one.config, did))
+                record = recorder.written(one.config, did)
+                if self._writer is not None:
+                    self._writer.append(record)
             # what could not be written may have been written in part
             self._stamp = {} if trouble else stamp(self._paths)
         except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
             self._say(one_line(error), error)
         else:
             self._say(None)
+            self._meter(recorder, one.config, did)
+
+    def _meter(
+        self, recorder: PassRecorder, config: Mapping[str, Any], did: dict[str, Any]
+    ) -> None:
+        """Write the figures of a pass, where somebody wants them."""
+        if not metering.is_wanted(config):
+            return
+        try:
+            with recorder.outside():
+                metering.write_figures(config, recorder, did)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
+            problem = one_line(error)
+            if problem != self._unmetered:
+                logging.warning("no figures of this pass: %s", problem)
+            self._unmetered = problem
+        else:
+            self._unmetered = None
 
     def _say(self, problem: str | None, error: Exception | None = None) -> None:
         if problem == self._problem:

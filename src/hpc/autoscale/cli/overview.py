@@ -23,6 +23,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "cost",
         "weights",
         "requests",
+        "metrics",
         "analyze",
         "connect",
     ),

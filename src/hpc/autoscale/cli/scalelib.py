@@ -29,6 +29,7 @@ from hpc.autoscale.cli.drivers import (
     keep_files_beside,
     load_driver,
 )
+from hpc.autoscale.cli.figures import MetricsCommands
 from hpc.autoscale.cli.journal import JournalCommands
 from hpc.autoscale.cli.overview import describe_commands, next_steps
 from hpc.autoscale.cli.parsing import (
@@ -88,6 +89,7 @@ class _AzScaleCLI(
     CostCommands,
     DoctorCommands,
     JournalCommands,
+    MetricsCommands,
     RequestCommands,
     RequestIdCommands,
     StatusCommands,

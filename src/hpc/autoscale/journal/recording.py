@@ -7,11 +7,12 @@ by the loop; a pass finds it in its configuration.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, Concatenate, ParamSpec, cast
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale._version import __version__
@@ -20,6 +21,7 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config.secrets import known_secrets
+from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.changes import Rows, change, distinct
 from hpc.autoscale.journal.listening import HeardBinding, HeardClock
 from hpc.autoscale.journal.raised import as_json
@@ -42,8 +44,28 @@ CAUSES = 50
 _HOOKS = {"handle_undraining": "undrain", "handle_draining": "drain"}
 
 
+P = ParamSpec("P")
+
+
+def _apart(
+    hear: Callable[Concatenate[PassRecorder, P], None],
+) -> Callable[Concatenate[PassRecorder, P], None]:
+    """Let what fails while something is heard be a problem of the record, and not of the pass."""
+
+    @functools.wraps(hear)
+    def heard(recorder: PassRecorder, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            hear(recorder, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - see above
+            said = f"the pass could not be recorded: {one_line(error)}"
+            recorder.problem = recorder.problem or said
+
+    return heard
+
+
 class PassRecorder:
-    """What is heard of one pass. It may be called by several threads."""
+    """What is heard of one pass. It may be called by several threads. `problem`: why the record is
+    not complete."""
 
     def __init__(self, at: float, driver: object) -> None:
         import platform
@@ -60,6 +82,7 @@ class PassRecorder:
         self.lists: dict[str, Rows] = dict(EMPTY)
         self.decided: list[dict[str, Any]] = []
         self.why: Mapping[object, str] = {}
+        self.problem: str | None = None
         self.calls: list[dict[str, Any]] = []
         self.times: list[float] = []
         self.ids: list[str] = []
@@ -70,6 +93,7 @@ class PassRecorder:
         self._turn = threading.Lock()
         self._is_new = {"status", "nodes", "jobs", "hosts"}
 
+    @_apart
     def note_senders(self, config: Mapping[str, Any]) -> None:
         """Note who this is to those who look at requests, and of others with requests under way
         whether they still run."""
@@ -115,6 +139,7 @@ class PassRecorder:
         if not getattr(self._here, "depth", 0):
             self.times.append(now)
 
+    @_apart
     def heard_reading(self, jobs: Sequence[object], hosts: Sequence[Node]) -> None:
         """The scheduler was read."""
         with collecting_seldom():
@@ -122,10 +147,12 @@ class PassRecorder:
         self._hosts = list(hosts)
         self.heard("reading", **self._lists(found))
 
+    @_apart
     def heard_no_reading(self, error: Exception) -> None:
         """The scheduler could not be read."""
         self.heard("reading", error=as_json(error))
 
+    @_apart
     def heard_validation(self, hosts: Sequence[Node], node_mgr: NodeManager) -> None:
         """The driver has compared its hosts with the nodes of the cluster, and prepared the
         manager."""
@@ -137,6 +164,7 @@ class PassRecorder:
         if gone or failed:
             self.doors["validated"] = {"gone": gone, "failed": failed}
 
+    @_apart
     def heard_status(self, status: object, nodes: bool) -> None:
         """The cluster has answered with its status."""
         rows = {"status": status_rows(status_json(status))._replace(plain=redact_texts)}
@@ -145,6 +173,7 @@ class PassRecorder:
             rows["nodes"] = node_rows(listed)
         self.heard("status", asked=nodes, **self._lists(rows))
 
+    @_apart
     def heard_nodes(self, listing: object) -> None:
         """The cluster has listed its nodes."""
         self.heard(
@@ -167,18 +196,21 @@ class PassRecorder:
                 said[name] = change(self.lists[name], rows)
         return said
 
+    @_apart
     def heard_command(self, action: str, nodes: Iterable[Node]) -> None:
         """A command about nodes is about to be given."""
         rows = list(self._rows(action, list(nodes)))
         with self._turn:
             self.decided += rows
 
+    @_apart
     def heard_hook(self, hook: str, given: Sequence[Node]) -> None:
         """A method of the driver that takes nodes is about to be called."""
         action = _HOOKS.get(hook)
         if action and given:
             self.heard_command(action, given)
 
+    @_apart
     def heard_answer(self, hook: str, given: Sequence[Node], answer: object) -> None:
         """Such a method has returned, or raised."""
         number = self._called.get(hook, 0)

@@ -1,0 +1,53 @@
+"""Figures of the passes of a loop, for those who watch it: a file for node_exporter, and a health
+file. Both are written anew after each real pass. What goes wrong with that fails no pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hpc.autoscale.errors import AutoscaleError
+
+if TYPE_CHECKING:
+    from hpc.autoscale.journal.recording import PassRecorder
+
+SECTION = "metrics"
+
+
+def is_wanted(config: Mapping[str, Any]) -> bool:
+    """Whether the configuration names a file."""
+    section = config.get(SECTION)
+    return isinstance(section, Mapping) and any(map(section.get, ("file", "health_file")))
+
+
+def write_figures(
+    config: Mapping[str, Any], recorder: PassRecorder, did: Mapping[str, Any]
+) -> None:
+    """Write the files after a pass that did this. AutoscaleError when one cannot be written."""
+    from hpc.autoscale.journal.records import status_of
+    from hpc.autoscale.metrics import exposition, families
+    from hpc.autoscale.metrics.health import Health, HealthError, read_health
+
+    section = config[SECTION]
+    health: Health | None = None
+    if section.get("health_file"):
+        try:
+            before = read_health(section["health_file"])
+        except HealthError:
+            before = Health()  # there is none yet, or it begins anew
+        health = before.after(recorder.at, did)
+        health.write(section["health_file"])
+    if section.get("file"):
+        lists = recorder.lists
+        status = status_of(dict(zip(lists["status"].keys, lists["status"].values, strict=True)))
+        known = {**did, "unsatisfied": lists["unsatisfied"].keys}
+        jobs = len(lists["jobs"].keys)
+        found = families.of_pass(recorder.at, lists["nodes"].values, jobs, known, status)
+        if health is not None:
+            found += families.of_health(health)
+        try:
+            exposition.write_atomically(section["file"], exposition.text_of(found))
+        except OSError as error:
+            said = error.strerror or error
+            raise AutoscaleError(f"metrics {section['file']}: {said}") from error

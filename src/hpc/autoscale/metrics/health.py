@@ -1,0 +1,94 @@
+"""The health file: when the last pass was, when the last good one, and what all passes have done.
+
+It is JSON, one small object, written anew after each pass. Counts go on from pass to pass, whether
+one process makes them all or cron starts one for each. A file that cannot be read begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from hpc.autoscale.errors import AutoscaleError, unreadable
+from hpc.autoscale.metrics.exposition import write_atomically
+
+COUNTED = ("created", "started", "joined", "drained", "deleted")
+"""What passes do to nodes, as far as it is counted."""
+
+
+class HealthError(AutoscaleError):
+    """The health file cannot be read or written."""
+
+
+@dataclass(frozen=True)
+class Health:
+    """What is known of all passes. Times are unix seconds; None where there was none.
+
+    `passes` are all that began, `failed` those that could not look, and `with_errors` those in
+    which something went wrong. `nodes`: how often something was done to a node.
+    """
+
+    last_pass: float | None = None
+    last_good_pass: float | None = None
+    last_error: str = ""
+    passes: int = 0
+    failed: int = 0
+    with_errors: int = 0
+    nodes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+
+    def after(self, at: float, did: Mapping[str, Any]) -> Health:
+        """Once one more pass was made; `did` as in a journal."""
+        problems = [did["ended_by"]] if did.get("ended_by") else list(did.get("errors") or ())
+        nodes = {name: self.nodes.get(name, 0) + len(did.get(name) or ()) for name in COUNTED}
+        return replace(
+            self,
+            last_pass=at,
+            last_good_pass=self.last_good_pass if problems else at,
+            last_error=str(problems[0]) if problems else "",
+            passes=self.passes + 1,
+            failed=self.failed + bool(did.get("ended_by")),
+            with_errors=self.with_errors + bool(problems and not did.get("ended_by")),
+            nodes=nodes,
+        )
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the last good pass; None when there was none."""
+        return None if self.last_good_pass is None else max(0.0, now - self.last_good_pass)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Put it into the file. HealthError when that is impossible."""
+        try:
+            write_atomically(path, json.dumps(asdict(self)) + "\n")
+        except OSError as error:
+            raise HealthError(f"health file {path}: {error.strerror or error}") from error
+
+
+def read_health(path: str | os.PathLike[str]) -> Health:
+    """What the file says. HealthError when it cannot be read, or is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+        known = {each.name for each in fields(Health)}
+        health = Health(**{key: value for key, value in found.items() if key in known})
+        _check(health)
+        return health
+    except OSError as error:
+        raise HealthError(f"health file {path}: {unreadable(error)}") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise HealthError(
+            f"health file {path}: expected what passes write, found {error}"
+        ) from None
+
+
+def _check(health: Health) -> None:
+    for name in ("passes", "failed", "with_errors"):
+        if not isinstance(getattr(health, name), int):
+            raise ValueError(f"{name}: {getattr(health, name)!r}")
+    for name in ("last_pass", "last_good_pass"):
+        if not isinstance(getattr(health, name), int | float | None):
+            raise ValueError(f"{name}: {getattr(health, name)!r}")
+    if not all(isinstance(health.nodes.get(name, 0), int) for name in COUNTED):
+        raise ValueError(f"nodes: {health.nodes!r}")

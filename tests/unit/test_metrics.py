@@ -1,0 +1,249 @@
+"""Figures of passes: what Prometheus reads, the health file, and azscale metrics."""
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from builders.fake_scheduler import cluster, now, run, scheduler
+from hpc.autoscale.ccbindings.errors import Throttled
+from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.config.check import check_config
+from hpc.autoscale.metrics import Family, Health, read_health, text_of
+from hpc.autoscale.metrics.health import HealthError
+from hpc.autoscale.testing import a_job
+
+__all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
+
+ROOT = Path(__file__).resolve().parents[2]
+ALERTS = ROOT / "examples" / "metrics" / "alerts.yml"
+DASHBOARD = ROOT / "examples" / "metrics" / "dashboard.json"
+
+needs_prometheus = pytest.mark.skipif(
+    shutil.which("promtool") is None or shutil.which("prometheus") is None,
+    reason="Prometheus is not installed here: apt-get install prometheus",
+)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The section metrics, with both files."""
+    return {
+        "metrics": {
+            "file": str(tmp_path / "figures.prom"),
+            "health_file": str(tmp_path / "health.json"),
+        }
+    }
+
+
+def samples(text):
+    """The value of each sample, by name and labels."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+
+
+def figures(files):
+    """What is in the file for node_exporter."""
+    return samples(Path(files["metrics"]["file"]).read_text())
+
+
+def test_a_pass_writes_its_figures(run, cluster, scheduler, files):
+    """Nodes, jobs, limits and price, as they were read."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    cluster.add_node("htc-2", "htc", state="Failed", hostname="host-2")
+    scheduler.jobs = [a_job("7", tasks=400)]
+    run(**files)
+    found = figures(files)
+    nodes = 'hpc_autoscale_nodes{nodearray="htc",vm_size="Standard_F4s",state="%s"}'
+    assert (found[nodes % "Ready"], found[nodes % "Failed"]) == (1, 1)
+    assert (found["hpc_autoscale_jobs"], found["hpc_autoscale_jobs_unsatisfied"]) == (1, 1)
+    assert found["hpc_autoscale_price_dollars_per_hour"] > 0
+    assert found['hpc_autoscale_nodes_total{what="created"}'] > 0
+    assert found['hpc_autoscale_passes_total{result="ok"}'] == 1
+    bucket = 'hpc_autoscale_bucket_available_nodes{nodearray="htc",vm_size="Standard_F4s"}'
+    assert found[bucket] == 8
+
+
+def test_counts_go_on_from_process_to_process(run, cluster, files, now, monkeypatch):
+    """Good passes, those with errors, and those that could not look."""
+    run(**files)
+    good = now.now
+    now.sleep(60)
+    error = Throttled("http://x", 429, "slow down", 7.0, "wait")
+
+    def fail(*args, **kwargs):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "get_nodes", fail)
+        with pytest.raises(Throttled):
+            run(**files)
+    health = read_health(files["metrics"]["health_file"])
+    assert (health.passes, health.failed, health.last_good_pass) == (2, 1, good)
+    assert "slow down" in health.last_error
+    assert health.age(now.now) == 60
+    assert figures(files)["hpc_autoscale_last_pass_ok"] == 0
+    assert figures(files)['hpc_autoscale_passes_total{result="failed"}'] == 1
+
+
+def test_no_figures_fail_no_pass(run, files, tmp_path, caplog):
+    """It is said."""
+    files["metrics"]["file"] = str(tmp_path / "nowhere" / "x.prom")
+    assert run(**files).ok
+    assert "no figures of this pass: metrics" in caplog.text
+
+
+def test_a_dry_run_writes_none(run, files, tmp_path):
+    """It is no pass that did anything."""
+    run(dry_run=True, **files)
+    assert not list(tmp_path.glob("*.prom"))
+
+
+def test_a_file_is_the_old_one_or_the_new_one(run, files, tmp_path):
+    """Nothing else is left behind, and everybody may read it."""
+    run(**files)
+    run(**files)
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"figures.prom", "health.json"} <= made and not [n for n in made if n.endswith(".new")]
+    assert (tmp_path / "figures.prom").stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "7", '{"passes": "x"}', '{"nodes": 3}', '{"last_pass": "now"}']
+)
+def test_a_health_file_that_is_none(tmp_path, content, run, files):
+    """An error for who reads it; a pass begins anew."""
+    path = Path(files["metrics"]["health_file"])
+    path.write_text(content)
+    with pytest.raises(HealthError, match=r"health file .*: expected what passes write"):
+        read_health(path)
+    run(**files)
+    assert read_health(path).passes == 1
+
+
+def test_what_labels_may_hold():
+    """Whatever a site calls its nodearrays."""
+    family = Family("m", "What\nit is.")
+    family.add(1.5, name='a "b" \\ c\nd')
+    family.add(float("inf"))
+    assert text_of([family]) == (
+        '# HELP m What\\nit is.\n# TYPE m gauge\nm{name="a \\"b\\" \\\\ c\\nd"} 1.5\nm +Inf\n'
+    )
+
+
+def test_azscale_prints_them(run, files, tmp_path, capsys, now):
+    """From the journal, and from the health file; the exit code says whether that is too old."""
+    run(journal={}, **files)
+    config = tmp_path / "autoscale.json"
+    known = {"cluster_name": "c", "url": "http://none.invalid", "journal": {}, **files}
+    check_config(known)
+    config.write_text(json.dumps(known))
+    main(["metrics", "-c", str(config)])
+    printed = capsys.readouterr().out
+    written = Path(files["metrics"]["file"]).read_text()
+    assert printed == written
+    now.sleep(1000)
+    main(["metrics", "--health", "--max-age", "2000", "-c", str(config)])
+    assert "the last good pass was 1000 s ago; 1 passes, 0 not good" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["metrics", "--health", "--max-age", "900", "-c", str(config)])
+    assert end.value.code == 2
+
+
+def test_the_dashboard_and_the_alerts_use_figures_that_there_are(run, files):
+    """Every one of them."""
+    run(**files)
+    text = Path(files["metrics"]["file"]).read_text()
+    known = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    used = set()
+    for part in (ALERTS.read_text() + DASHBOARD.read_text()).replace("(", " ").split():
+        name = part.strip('"').partition("{")[0].partition("[")[0].strip('"),:\\')
+        used |= {name} if name.startswith("hpc_autoscale_") else set()
+    assert used and used <= known, used - known
+
+
+@needs_prometheus
+def test_promtool_takes_the_text_and_the_rules(run, cluster, scheduler, files):
+    """Debian's Prometheus has nothing to say against either."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    scheduler.jobs = [a_job("7", tasks=400)]
+    run(**files)
+    text = Path(files["metrics"]["file"]).read_text()
+    for command, given in ((["check", "metrics"], text), (["check", "rules", str(ALERTS)], "")):
+        done = subprocess.run(
+            ["promtool", *command], input=given, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@needs_prometheus
+def test_a_real_prometheus_has_the_figures(run, cluster, files, tmp_path):
+    """It scrapes them, and its rules can be evaluated."""
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+    from threading import Thread
+
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    run(**files)
+    text = Path(files["metrics"]["file"]).read_bytes()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = tmp_path / "prometheus.yml"
+    target = f"127.0.0.1:{server.server_address[1]}"
+    config.write_text(
+        f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{ALERTS}]\n"
+        f"scrape_configs: [{{job_name: a, static_configs: [{{targets: ['{target}']}}]}}]\n"
+    )
+    process = subprocess.Popen(
+        [
+            *("prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}"),
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        query = f"http://127.0.0.1:{port}/api/v1/query?query=hpc_autoscale_nodes"
+        found = []
+        for _ in range(150):
+            try:
+                with urllib.request.urlopen(query, timeout=5) as answer:
+                    found = json.load(answer)["data"]["result"]
+            except OSError:
+                pass
+            if found:
+                break
+            time.sleep(0.2)
+        assert [each["metric"]["state"] for each in found] == ["Ready"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/rules", timeout=5) as answer:
+            groups = json.load(answer)["data"]["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        assert len(rules) == 6 and {rule["health"] for rule in rules} <= {"ok", "unknown"}
+    finally:
+        process.terminate()
+        process.wait()
+        server.shutdown()
+        server.server_close()
+
+
+def test_health_of_nobody():
+    """There was no pass."""
+    assert Health().age(5.0) is None
