@@ -40,6 +40,7 @@ from hpc.autoscale.cli.parsing import (
     run_command,
 )
 from hpc.autoscale.cli.places import NAME, FoundConfig, find_config
+from hpc.autoscale.cli.reporting import ReportCommands
 from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
 from hpc.autoscale.cli.servicelog import LogFormat, ServiceLog
@@ -90,6 +91,7 @@ class _AzScaleCLI(
     DoctorCommands,
     JournalCommands,
     MetricsCommands,
+    ReportCommands,
     RequestCommands,
     RequestIdCommands,
     StatusCommands,

@@ -1,0 +1,163 @@
+"""The commands report and serve: a journal as a page, in a file or live.
+
+Only `azscale` has them. `hpc.autoscale.report` makes the page.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+import tempfile
+from argparse import ArgumentParser
+
+from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.autoscaling import stop_on_signals
+from hpc.autoscale.cli.journal import JournalCommands
+from hpc.autoscale.cli.parsing import start_logging, takes_path
+from hpc.autoscale.clock import Clock
+from hpc.autoscale.config import check_config
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+from hpc.autoscale.journal import Journal
+from hpc.autoscale.util import load_config
+
+DEFAULT_PORT = 8445
+TOKEN = "AZSCALE_TOKEN"
+_NOTICE_SECONDS = 0.5
+
+
+class ReportCommands(JournalCommands):
+    """The commands report and serve."""
+
+    def report_parser(self, parser: ArgumentParser) -> None:
+        """Options of report."""
+        add = parser.add_argument
+        add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
+        add("--out", "-o", metavar="FILE", default="report.html", help="where to (report.html)")
+        add("--title", help="the heading; the name of the cluster")
+
+    @takes_path
+    def report(
+        self,
+        config: str | None,
+        journal: str | None = None,
+        out: str = "report.html",
+        title: str | None = None,
+    ) -> None:
+        """Writes a page about a journal, of a site or a simulation, into one HTML file."""
+        from hpc.autoscale.report import charts
+        from hpc.autoscale.report.history import of_records
+        from hpc.autoscale.report.page import page
+
+        charts.check()
+        found = Journal(self._path_of(config, journal), skip_garbled=True)
+        history = of_records(found)
+        history.problems = list(found.problems)
+        _write(out, page(history, title or ""))
+        for problem in found.problems:
+            warn("%s", problem)
+        print(f"{out}: {history.passes} passes", file=sys.stderr)
+
+    def serve_parser(self, parser: ArgumentParser) -> None:
+        """Options of serve."""
+        add = parser.add_argument
+        add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
+        add("--bind", default="127.0.0.1", metavar="ADDRESS", help="listen here (127.0.0.1)")
+        add("--port", type=int, default=DEFAULT_PORT, help=f"0 for a free one ({DEFAULT_PORT})")
+        add(
+            "--token-file",
+            metavar="FILE",
+            help=f"file with the token that is asked for (else ${TOKEN}); needed on any other"
+            " address",
+        )
+        add("--tls-cert", metavar="FILE", help="certificate chain: listen with TLS")
+        add("--tls-key", metavar="FILE", help="private key of the certificate")
+
+    @takes_path
+    def serve(
+        self,
+        config: str | None,
+        journal: str | None = None,
+        bind: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        token_file: str | None = None,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
+    ) -> None:
+        """Shows the page of a journal in browsers while it grows, until SIGTERM or SIGINT."""
+        from hpc.autoscale.report import charts
+        from hpc.autoscale.report.live import USER, LiveApplication, LivePage
+        from hpc.autoscale.wsgi.server import WsgiServer
+
+        charts.check()
+        if (tls_cert is None) != (tls_key is None):
+            raise ConfigurationException("--tls-cert and --tls-key: expected both or none")
+        tls = (tls_cert, tls_key) if tls_cert and tls_key else None
+        token = _token(token_file)
+        if token is None and not _is_loopback(bind):
+            raise ConfigurationException(
+                f"--bind {bind}: expected a token for an address that others reach: name a file"
+                f" with --token-file, or set {TOKEN}"
+            )
+        live = LivePage(self._path_of(config, journal), Clock())
+        server = WsgiServer(LiveApplication(live, token), bind, port, tls, "report")
+        with stop_on_signals() as stop:
+            server.start()
+            print(f"{server.url}/", flush=True)
+            if token is not None:
+                warn("the user is %s, the password is the token", USER)
+            while not stop.wait(_NOTICE_SECONDS):
+                pass
+            server.stop()
+
+    def _path_of(self, config: str | None, journal: str | None) -> str:
+        """The journal that is meant."""
+        if journal is not None:
+            start_logging({}, False)
+            if not os.path.exists(journal):
+                raise AutoscaleError(f"there is no journal {journal}")
+            return journal
+        if config is None:
+            raise AutoscaleError("expected a journal, or a configuration with -c, found neither")
+        content = load_config(config)
+        check_config(content)
+        start_logging(content, False)
+        return self._journal_of({**content, "read_only": True, "lock_file": None})
+
+
+def _token(path: str | None) -> str | None:
+    """The token of a file, or of the environment."""
+    if path is None:
+        return os.environ.get(TOKEN) or None
+    try:
+        with open(path, encoding="utf-8") as file:
+            token = file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise ConfigurationException(f"--token-file: {path} cannot be read: {said}") from error
+    if not token:
+        raise ConfigurationException(f"--token-file: expected a token in {path}, found nothing")
+    return token
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _write(path: str, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    directory = os.path.dirname(os.path.abspath(path))
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", errors="replace", dir=directory, delete=False
+        ) as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(file.name, 0o666 & ~umask)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise AutoscaleError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,235 @@
+"""The page: one HTML file with everything in it, which asks for nothing and runs nothing.
+
+Whatever comes from a journal is text here: it goes through `_text`, or through the drawing of a
+chart, which does the same. The page forbids scripts and all requests by itself, so that a mistake
+here could do little.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from hpc.autoscale.errors import counted
+from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.report import charts
+from hpc.autoscale.report.history import LIVES, OTHERS, History, together
+
+_ROWS = 200
+
+STYLE = """
+:root { color-scheme: light dark; --text: #1b1f23; --back: #ffffff; --line: #d0d4d9; --dim: #57606a;
+  --link: #0550ae; --bar: #0072b2; }
+@media (prefers-color-scheme: dark) { :root { --text: #e6e8ea; --back: #14171a; --line: #3c434a;
+  --dim: #a0a8b0; --link: #79b8ff; --bar: #56b4e9; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
+  margin: 0 auto; padding: 0 16px 48px; max-width: 980px; overflow-wrap: anywhere; }
+h1 { font-size: 1.5rem; margin: 24px 0 4px; } h2 { font-size: 1.15rem; margin: 36px 0 8px; }
+p { margin: 4px 0; } .dim { color: var(--dim); }
+a { color: var(--link); }
+a:focus-visible, summary:focus-visible, [tabindex]:focus-visible { outline: 3px solid var(--link);
+  outline-offset: 2px; }
+nav { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 12px 0; }
+dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 12px;
+  margin: 16px 0; }
+dl div { border: 1px solid var(--line); border-radius: 6px; padding: 8px 12px; }
+dt { color: var(--dim); font-size: .85rem; } dd { margin: 0; font-size: 1.3rem; }
+figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
+.narrow { display: none; }
+@media (max-width: 600px) { .wide { display: none; } .narrow { display: block; } }
+svg text { fill: var(--text); } svg .role-axis-grid line { stroke: var(--line); }
+svg .role-axis-tick line, svg .role-axis-domain line { stroke: var(--dim); }
+summary { cursor: pointer; color: var(--link); padding: 4px 0; }
+.scroll { overflow-x: auto; max-height: 480px; overflow-y: auto; }
+table { border-collapse: collapse; font-size: .9rem; width: 100%; }
+th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; overflow-wrap: normal; }
+td.text { min-width: 16em; overflow-wrap: anywhere; } td.number, th.number { text-align: right; }
+progress { width: 8em; accent-color: var(--bar); }
+@media print { :root { --text: #000; --back: #fff; --line: #999; --dim: #333; } nav, summary {
+  display: none; } body { max-width: none; } section { break-inside: avoid; }
+  .scroll { max-height: none; overflow: visible; } .wide { display: block; }
+  .narrow { display: none; } }
+"""
+
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
+    " form-action 'none'"
+)
+
+
+def page(history: History, title: str = "", head: str = "", policy: str = _POLICY) -> str:
+    """The whole page. `head` goes into its head, and `policy` is what it may do."""
+    name = title or f"Cluster {history.cluster}".strip()
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_text(policy)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<link rel="icon" href="data:,">\n'
+        f"<title>{_text(name)}</title>\n<style>{STYLE}</style>\n{head}</head>\n"
+        f"<body>\n<h1>{_text(name)}</h1>\n<main>\n{content(history)}</main>\n</body>\n</html>\n"
+    )
+
+
+def content(history: History) -> str:
+    """What changes when there is one more pass."""
+    if not history.samples:
+        return "<p>There is no pass in this journal yet.</p>\n"
+    sections = list(_sections(history))
+    links = "".join(f'<a href="#{name}">{_text(heading)}</a>' for name, heading, _ in sections)
+    parts = [_summary(history), f'<nav aria-label="Sections">{links}</nav>\n']
+    for name, heading, body in sections:
+        parts.append(f'<section id="{name}">\n<h2>{_text(heading)}</h2>\n{body}</section>\n')
+    return "".join(parts)
+
+
+def _sections(history: History) -> Iterable[tuple[str, str, str]]:
+    yield "nodes", "Nodes by bucket", _chart(history, charts.nodes) + _table_over_time(
+        history, "nodes"
+    )
+    if history.foremost("wanted"):
+        body = _chart(history, charts.wanted) + _table_over_time(history, "wanted")
+        yield "demand", "Demand: new nodes asked for", body
+    if history.foremost("waiting"):
+        body = _chart(history, charts.waiting) + _table_over_time(history, "waiting")
+        yield "waiting", "Waiting jobs by cause", body
+    yield "cost", "Cost", _chart(history, charts.cost) + _unpriced(history)
+    yield "lives", "Life of each node", _lives(history)
+    yield "quotas", "Quotas and limits", _quotas(history)
+    yield "explanations", "Why jobs wait now", _explanations(history)
+    if history.errors or history.problems:
+        lines = [*history.problems, *history.errors]
+        yield "errors", "Errors", "".join(f"<p>{_text(line)}</p>\n" for line in lines)
+
+
+def _summary(history: History) -> str:
+    last = history.samples[-1]
+    waits = sum(last.waiting.values())
+    per_hour = "unknown" if last.per_hour is None else f"{last.per_hour:,.2f}"
+    facts = [
+        ("Nodes now", f"{sum(last.nodes.values()):,}"),
+        ("Jobs in the queue", f"{last.jobs:,}"),
+        ("Jobs that wait for more", f"{waits:,}"),
+        ("US dollars per hour", per_hour),
+        ("US dollars in all", f"{history.cost:,.2f}"),
+        ("Passes", f"{history.passes:,}"),
+    ]
+    rows = "".join(f"<div><dt>{_text(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in facts)
+    return (
+        f'<p class="dim">{_moment(history.began)} to {_moment(history.ended)} (UTC)</p>\n'
+        f"<dl>{rows}</dl>\n"
+    )
+
+
+def _chart(history: History, draw: Callable[[History, int], dict[str, Any]]) -> str:
+    about = draw.__doc__ or ""
+    parts = [
+        f'<figure class="{name}" role="img" aria-label="{_text(about)}">'
+        f"{charts.svg(draw(history, width))}</figure>\n"
+        for name, width in (("wide", charts.WIDE), ("narrow", charts.NARROW))
+    ]
+    return "".join(parts)
+
+
+def _table_over_time(history: History, what: str) -> str:
+    foremost = history.foremost(what)
+    names = [*foremost, OTHERS]
+    rows: list[list[Any]] = []
+    before: dict[str, int] | None = None
+    for sample in history.spans():
+        found = together(getattr(sample, what), foremost)
+        if found != before:
+            rows.append([_moment(sample.at), *(found.get(name, 0) for name in names)])
+        before = found
+    return _details("As a table", ["at", *names], rows[-_ROWS:])
+
+
+def _unpriced(history: History) -> str:
+    if not history.unpriced:
+        return ""
+    sizes = ", ".join(sorted(history.unpriced)[:10])
+    return f"<p>Without a known price, and not counted: {_text(sizes)}</p>\n"
+
+
+def _lives(history: History) -> str:
+    shown, there = history.longest_lives(), len(history.lives)
+    said = (
+        f"All {there} nodes."
+        if there <= LIVES
+        else (f"The {LIVES} of {there:,} nodes that were there longest.")
+    )
+    rows = [
+        [
+            life.name,
+            life.bucket,
+            _moment(life.began),
+            "" if life.ready is None else _moment(life.ready),
+            _moment(life.last) if life.gone else "still there",
+            "failed" if life.failed else "",
+        ]
+        for life in shown
+    ]
+    heads = ["node", "bucket", "first seen", "ready", "gone", ""]
+    chart = _chart(history, charts.lives) if shown else ""
+    return f'<p class="dim">{_text(said)}</p>\n{chart}{_details("As a table", heads, rows)}'
+
+
+def _quotas(history: History) -> str:
+    if not history.quotas:
+        return "<p>No limit is known.</p>\n"
+    rows = "".join(
+        f'<tr><td class="text">{_text(q.name)}</td><td class="number">{q.used:,}</td>'
+        f'<td class="number">{q.most:,}</td><td><progress max="{q.most}" value="{q.used}"'
+        f' aria-label="{_text(q.name)}">{q.used} of {q.most}</progress></td></tr>\n'
+        for q in history.quotas
+    )
+    heads = '<th>limit</th><th class="number">used</th><th class="number">of</th><th>part</th>'
+    return _scrolled("Quotas and limits", f"<tr>{heads}</tr>\n{rows}")
+
+
+def _explanations(history: History) -> str:
+    if not history.explanations:
+        return "<p>No job waits.</p>\n"
+    rows = "".join(
+        f'<tr><td class="number">{each.jobs:,}</td><td>{_text(_names(each.jobs, each.names))}</td>'
+        f'<td class="text">{_text(each.cause)}</td></tr>\n'
+        for each in history.explanations
+    )
+    heads = '<th class="number">jobs</th><th>which</th><th>why</th>'
+    return _scrolled("Why jobs wait now", f"<tr>{heads}</tr>\n{rows}")
+
+
+def _names(count: int, names: Sequence[str]) -> str:
+    rest = count - len(names)
+    return ", ".join(names) + (f" and {counted(rest, 'more job')}" if rest > 0 else "")
+
+
+def _details(summary: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
+    )
+    table = _scrolled(summary, f"<tr>{head}</tr>\n{body}")
+    return f"<details><summary>{_text(summary)}</summary>\n{table}</details>\n"
+
+
+def _scrolled(name: str, rows: str) -> str:
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(name)}"><table>\n'
+        f"{rows}</table></div>\n"
+    )
+
+
+def _moment(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:g}"
+
+
+def _text(value: object) -> str:
+    """Any value as text of the page."""
+    return html.escape(on_one_line(str(value)), quote=True)

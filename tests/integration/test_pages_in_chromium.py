@@ -1,0 +1,149 @@
+"""The pages of `azscale report` and `azscale serve` in a real browser.
+
+They need Chromium and playwright (`make pages` says how to get them) and are skipped where one of
+them is not there. AZSCALE_PAGES is a directory for screenshots; with it the large page is opened,
+too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.journals import a_long_story, a_node_record, a_pass_record, a_waiting_job
+from hpc.autoscale.clock import Clock
+from hpc.autoscale.journal import JournalWriter
+from hpc.autoscale.report.history import of_records
+from hpc.autoscale.report.live import LiveApplication, LivePage
+from hpc.autoscale.report.page import page
+from hpc.autoscale.wsgi.server import WsgiServer
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+SHOTS = os.environ.get("AZSCALE_PAGES")
+WIDTHS = (360, 820, 1400)
+SECONDS = 3.0
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here: apt-get install chromium")
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: make pages")
+    with api.sync_playwright() as playwright:
+        options = ["--no-sandbox", "--disable-dev-shm-usage"]
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield opened
+        opened.close()
+
+
+class Visit:
+    """A page that was opened, with what it said and asked for."""
+
+    def __init__(self, browser: Any, url: str, width: int = 1400, **options: Any) -> None:
+        view = {"width": width, "height": 800}
+        self.tab = browser.new_page(viewport=view, **options)
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        self.tab.on("console", lambda message: self.said.append(message.text))
+        self.tab.on("pageerror", lambda error: self.said.append(str(error)))
+        self.tab.on("dialog", lambda dialog: self.said.append(f"dialog {dialog.message}"))
+        self.tab.on("request", lambda request: self.asked.append(request.url))
+        self.tab.goto(url, wait_until="load")
+
+    def close(self, name: str = "") -> None:
+        if SHOTS and name:
+            self.tab.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+        self.tab.close()
+
+
+def story() -> list[Any]:
+    bad = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    records = a_long_story(30, 40, 12)
+    nodes = [a_node_record(f"{bad}{n}", Template=bad) for n in range(3)]
+    return [*records, a_pass_record(31, nodes, [a_waiting_job(bad, bad)], errors=[bad])]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page(of_records(story())), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_page_fits_and_says_and_asks_nothing(
+    browser: Any, file: Path, width: int, scheme: str
+) -> None:
+    visit = Visit(browser, file.as_uri(), width, color_scheme=scheme)
+    assert visit.said == [] and visit.asked == [file.as_uri()]
+    assert visit.tab.evaluate("document.documentElement.scrollWidth") <= width
+    shown = visit.tab.locator("figure svg:visible").count()
+    assert shown == 5 and visit.tab.locator("figure svg").count() == 10
+    back = visit.tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (back == "rgb(255, 255, 255)") == (scheme == "light")
+    visit.close(f"report-{width}-{scheme}")
+
+
+def test_every_section_is_reached_by_keyboard(browser: Any, file: Path) -> None:
+    visit = Visit(browser, file.as_uri())
+    reached = []
+    for _ in range(8):
+        visit.tab.keyboard.press("Tab")
+        reached.append(visit.tab.evaluate("document.activeElement.getAttribute('href')"))
+    assert reached[0] == "#nodes" and reached[-1] == "#errors"
+    visit.tab.keyboard.press("Tab")
+    visit.tab.keyboard.press("Enter")
+    assert visit.tab.evaluate("document.querySelector('details').open")
+    visit.close()
+
+
+def test_on_paper_everything_is_black_on_white(browser: Any, file: Path) -> None:
+    visit = Visit(browser, file.as_uri(), color_scheme="dark")
+    visit.tab.emulate_media(media="print", color_scheme="dark")
+    style = "getComputedStyle(document.querySelector('svg text')).fill"
+    assert visit.tab.evaluate(style) == "rgb(0, 0, 0)"
+    assert not visit.tab.locator("nav").is_visible()
+    visit.close()
+
+
+def test_the_live_page_shows_a_new_pass_by_itself(browser: Any, tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path)
+    for record in story():
+        writer.write(record)
+    server = WsgiServer(LiveApplication(LivePage(str(tmp_path), Clock())), needed_by="report")
+    server.start()
+    try:
+        visit = Visit(browser, f"{server.url}/")
+        visit.tab.wait_for_function("() => document.getElementById('state').textContent === ''")
+        visit.tab.locator("summary").first.click()
+        before = visit.tab.locator("main").inner_text()
+        writer.write(a_pass_record(99, [a_node_record("brand-new")]))
+        visit.tab.wait_for_function(
+            "text => document.querySelector('main').innerText !== text", arg=before, timeout=40_000
+        )
+        assert "brand-new" in visit.tab.locator("#lives").inner_html()
+        assert visit.tab.locator("details").first.evaluate("each => each.open")
+        assert visit.said == []
+        assert all(url.startswith(server.url) for url in visit.asked)
+        visit.close("serve-1400")
+    finally:
+        server.stop()
+
+
+@pytest.mark.skipif(not SHOTS, reason="opens a page about 5,000 nodes: make pages")
+def test_a_large_page_opens_soon(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "large.html"
+    path.write_text(page(of_records(a_long_story(60, 5000, 100_000))), encoding="utf-8")
+    began = time.monotonic()
+    visit = Visit(browser, path.as_uri())
+    took = time.monotonic() - began
+    print(f"\n{path.stat().st_size / 1000:.0f} kB, opened in {took:.2f} s")
+    assert took < SECONDS and visit.said == []
+    visit.close("large-1400")
