@@ -28,8 +28,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "connect",
     ),
     "Foresee and look back": ("whatif", "simulate", "journal", "replay", "report", "serve"),
-    "Foresee": ("simulate",),
-    "Pages": ("report", "serve"),
     "Act on nodes": (
         "create_nodes",
         "delete_nodes",
