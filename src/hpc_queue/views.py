@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from hpc.autoscale.metrics.exposition import Family, text_of
+from hpc.autoscale.metrics.exposition import Metric, text_of
 from hpc.autoscale.plaintext import on_its_lines
 from hpc_queue.model import State
 from hpc_queue.store import Job, Store, WorkerRecord, state_of, tries_of
@@ -144,20 +144,20 @@ def by_definition(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, 
 
 def metrics(store: Store) -> str:
     """The queue as text for Prometheus."""
-    jobs = Family("hpcq_jobs", "Elements by definition and state.")
+    jobs = Metric("hpcq_jobs", "Elements by definition and state.")
     for definition, numbers in by_definition(store.counts()).items():
         for state, number in numbers.items():
             jobs.add(number, definition=definition, state=state.lower())
-    runs = Family("hpcq_runs_total", "Runs begun.", "counter")
+    runs = Metric("hpcq_runs_total", "Runs begun.", "counter")
     for definition, number in sorted(store.begun().items()):
         runs.add(number, definition=definition)
-    halted = Family("hpcq_halted", "Whether nothing may begin.")
+    halted = Metric("hpcq_halted", "Whether nothing may begin.")
     halted.add(int(store.is_halted()))
     workers, cluster = _of_workers(store.workers()), _of_cluster(store.cluster())
     return text_of([jobs, runs, *workers, *cluster, halted])
 
 
-def _of_workers(workers: Iterable[WorkerRecord]) -> list[Family]:
+def _of_workers(workers: Iterable[WorkerRecord]) -> list[Metric]:
     numbers: dict[tuple[str, str], list[int]] = {}
     for worker in workers:
         place = worker.said.get("definition", ""), worker.said.get("region", "")
@@ -165,10 +165,10 @@ def _of_workers(workers: Iterable[WorkerRecord]) -> list[Family]:
         for index, number in enumerate((1, worker.slots, worker.busy, int(worker.draining))):
             each[index] += number
     families = [
-        Family("hpcq_workers", "Workers that live."),
-        Family("hpcq_slots", "Jobs that they can run at once."),
-        Family("hpcq_busy_slots", "Jobs that they run."),
-        Family("hpcq_draining_workers", "Workers that begin nothing more."),
+        Metric("hpcq_workers", "Workers that live."),
+        Metric("hpcq_slots", "Jobs that they can run at once."),
+        Metric("hpcq_busy_slots", "Jobs that they run."),
+        Metric("hpcq_draining_workers", "Workers that begin nothing more."),
     ]
     for index, family in enumerate(families):
         for (definition, region), each in sorted(numbers.items()):
@@ -176,26 +176,26 @@ def _of_workers(workers: Iterable[WorkerRecord]) -> list[Family]:
     return families
 
 
-def _of_cluster(seen: Mapping[str, Any]) -> list[Family]:
+def _of_cluster(seen: Mapping[str, Any]) -> list[Metric]:
     """What the last pass of the loop has seen; nothing before the first one."""
     if not seen:
         return []
-    looked = Family("hpcq_pass_time_seconds", "When the loop has looked last, in unix seconds.")
+    looked = Metric("hpcq_pass_time_seconds", "When the loop has looked last, in unix seconds.")
     looked.add(round(seen["time"]))
-    wanted = Family("hpcq_workers_wanted", "Workers that the backlog wants.")
+    wanted = Metric("hpcq_workers_wanted", "Workers that the backlog wants.")
     for definition, number in sorted(seen["wanted"].items()):
         wanted.add(number, definition=definition)
     by_key = {
-        "booting": Family("hpcq_nodes_booting", "Nodes that are not ready yet."),
-        "live": Family("hpcq_nodes_live", "Nodes that are ready."),
-        "dollars": Family("hpcq_dollars_per_hour", "What nodes cost an hour, by known prices."),
-        "unpriced": Family("hpcq_nodes_unpriced", "Nodes whose price is not known."),
+        "booting": Metric("hpcq_nodes_booting", "Nodes that are not ready yet."),
+        "live": Metric("hpcq_nodes_live", "Nodes that are ready."),
+        "dollars": Metric("hpcq_dollars_per_hour", "What nodes cost an hour, by known prices."),
+        "unpriced": Metric("hpcq_nodes_unpriced", "Nodes whose price is not known."),
     }
     for region, each in sorted(seen["regions"].items()):
         for key, family in by_key.items():
             if key in each:
                 family.add(each[key], region=region)
-    weights = Family("hpcq_region_weight", "Weight of a region.")
+    weights = Metric("hpcq_region_weight", "Weight of a region.")
     for region, weight in sorted(seen.get("weights", {}).items()):
         weights.add(weight, region=region)
     return [looked, wanted, *by_key.values(), weights]

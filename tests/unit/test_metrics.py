@@ -14,7 +14,7 @@ from builders.fake_scheduler import cluster, now, run, scheduler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.config.check import check_config
-from hpc.autoscale.metrics import Family, Health, read_health, text_of
+from hpc.autoscale.metrics import Health, Metric, read_health, text_of
 from hpc.autoscale.metrics.health import HealthError
 from hpc.autoscale.testing import a_job
 
@@ -128,7 +128,7 @@ def test_a_health_file_that_is_none(tmp_path, content, run, files):
 
 def test_what_labels_may_hold():
     """Whatever a site calls its nodearrays."""
-    family = Family("m", "What\nit is.")
+    family = Metric("m", "What\nit is.")
     family.add(1.5, name='a "b" \\ c\nd')
     family.add(float("inf"))
     assert text_of([family]) == (

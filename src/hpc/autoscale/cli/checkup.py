@@ -50,7 +50,7 @@ DISK_IS_FULL = 16 * 2**20
 DISK_IS_NEARLY_FULL = 256 * 2**20
 
 
-class Health(StrEnum):
+class CheckState(StrEnum):
     """What came of a look."""
 
     OK = "ok"
@@ -62,7 +62,7 @@ class Health(StrEnum):
 class Observation(NamedTuple):
     """One thing that was found; `of` is the cluster that it is about, where there are several."""
 
-    verdict: Health
+    verdict: CheckState
     text: str
     of: str = ""
 
@@ -185,15 +185,15 @@ class Site:
 
 
 def _ok(text: str, of: str = "") -> Observation:
-    return Observation(Health.OK, text, of)
+    return Observation(CheckState.OK, text, of)
 
 
 def _warning(text: str, of: str = "") -> Observation:
-    return Observation(Health.WARNING, text, of)
+    return Observation(CheckState.WARNING, text, of)
 
 
 def _failed(text: str, of: str = "") -> Observation:
-    return Observation(Health.FAILED, text, of)
+    return Observation(CheckState.FAILED, text, of)
 
 
 def _configuration(site: Site) -> Iterator[Observation]:
@@ -317,7 +317,7 @@ def _clock(site: Site) -> Iterator[Observation]:
             continue
         if server.ahead is None:
             yield Observation(
-                Health.SKIPPED, "the server does not say what time it is", server.name
+                CheckState.SKIPPED, "the server does not say what time it is", server.name
             )
             continue
         by = abs(server.ahead)
@@ -516,13 +516,13 @@ def examine(site: Site) -> Iterator[tuple[Check, Observation]]:
         lacking = [name for name in check.needs if name in failed]
         if lacking:
             failed.add(check.name)
-            yield check, Observation(Health.SKIPPED, f"needs {lacking[0]}")
+            yield check, Observation(CheckState.SKIPPED, f"needs {lacking[0]}")
             continue
         try:
             found = list(check.look(site))
         except Exception as error:  # noqa: BLE001  drivers are not ours; the others are looked at
             found = [_failed(one_line(error))]
-        if any(finding.verdict is Health.FAILED for finding in found):
+        if any(finding.verdict is CheckState.FAILED for finding in found):
             failed.add(check.name)
         for finding in found:
             yield check, finding

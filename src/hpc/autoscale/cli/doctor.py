@@ -15,7 +15,7 @@ from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import for_a_pass
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.checkup import Check, Health, Observation, Site, examine
+from hpc.autoscale.cli.checkup import Check, CheckState, Observation, Site, examine
 from hpc.autoscale.cli.painting import print_painted
 from hpc.autoscale.cli.parsing import commands_of, start_logging, takes_path
 from hpc.autoscale.cli.places import FoundConfig
@@ -24,7 +24,7 @@ from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import OutputFormat
 
-_STYLES = {Health.WARNING: "change", Health.FAILED: "go", Health.SKIPPED: "faint"}
+_STYLES = {CheckState.WARNING: "change", CheckState.FAILED: "go", CheckState.SKIPPED: "faint"}
 _INDENT = 23
 
 
@@ -65,7 +65,7 @@ class DoctorCommands(CommandLine):
             _print_json(found)
         else:
             _print_lines(found)
-        if any(finding.verdict is Health.FAILED for _, finding in found):
+        if any(finding.verdict is CheckState.FAILED for _, finding in found):
             raise SystemExit(1)
 
 
@@ -85,16 +85,16 @@ def _print_json(found: Sequence[tuple[Check, Observation]]) -> None:
 
 
 def _is_bad(finding: Observation) -> bool:
-    return finding.verdict in (Health.WARNING, Health.FAILED)
+    return finding.verdict in (CheckState.WARNING, CheckState.FAILED)
 
 
 def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
     """A line for each finding, wrapped, and below what failed what to do about it."""
     width = min(120, shutil.get_terminal_size((80, 24)).columns)
     bad: dict[str, Check] = {}
-    skipped = [check.name for check, finding in found if finding.verdict is Health.SKIPPED]
+    skipped = [check.name for check, finding in found if finding.verdict is CheckState.SKIPPED]
     for check, finding in found:
-        if finding.verdict is Health.SKIPPED and len(skipped) > 1:
+        if finding.verdict is CheckState.SKIPPED and len(skipped) > 1:
             continue
         style = _STYLES.get(finding.verdict, "plain")
         text = on_one_line(f"{finding.of}: {finding.text}" if finding.of else finding.text)

@@ -122,7 +122,9 @@ def look(
         # it is closed when the pass has ended
         calculator, _ = seen[-1]
         found = Faults().guard("reading the history", calculator.node_history.sightings)
-        known = None if found is None else {key: each.idle_passes for key, each in found.items()}
+        known: dict[object, int] | None = None
+        if found is not None:
+            known = {key: each.idle_passes for key, each in found.items()}
         idle_passes.append(known)
 
     summary = rehearse(

@@ -16,10 +16,8 @@ from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.journal import JournalCommands
 from hpc.autoscale.cli.parsing import start_logging, takes_path
 from hpc.autoscale.clock import Clock
-from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.journal import Journal
-from hpc.autoscale.util import load_config
 
 DEFAULT_PORT = 8445
 TOKEN = "AZSCALE_TOKEN"
@@ -117,12 +115,7 @@ class ReportCommands(JournalCommands):
             if not os.path.exists(journal):
                 raise AutoscaleError(f"there is no journal {journal}")
             return journal
-        if config is None:
-            raise AutoscaleError("expected a journal, or a configuration with -c, found neither")
-        content = load_config(config)
-        check_config(content)
-        start_logging(content, False)
-        return self._journal_of({**content, "read_only": True, "lock_file": None})
+        return self._journal_of(config)
 
 
 def _token(path: str | None) -> str | None:

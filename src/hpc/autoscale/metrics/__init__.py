@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hpc.autoscale.lazily import offered
 
 if TYPE_CHECKING:
-    from hpc.autoscale.metrics.exposition import Family as Family
+    from hpc.autoscale.metrics.exposition import Metric as Metric
     from hpc.autoscale.metrics.exposition import text_of as text_of
     from hpc.autoscale.metrics.families import of_record as of_record
     from hpc.autoscale.metrics.health import Health as Health
@@ -18,7 +18,7 @@ else:
     __getattr__ = offered(
         __name__,
         {
-            "Family": "exposition",
+            "Metric": "exposition",
             "Health": "health",
             "of_record": "families",
             "read_health": "health",

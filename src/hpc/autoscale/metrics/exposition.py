@@ -15,7 +15,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass
-class Family:
+class Metric:
     """A metric: its name, what it says, and its samples, each with its labels."""
 
     name: str
@@ -28,7 +28,7 @@ class Family:
         self.samples.append((labels, value))
 
 
-def text_of(families: Iterable[Family]) -> str:
+def text_of(families: Iterable[Metric]) -> str:
     """The text of families; those without samples say only what they are."""
     lines: list[str] = []
     for family in families:

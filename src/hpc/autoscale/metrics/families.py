@@ -8,7 +8,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.journal.records import PassRecord
-from hpc.autoscale.metrics.exposition import Family
+from hpc.autoscale.metrics.exposition import Metric
 from hpc.autoscale.metrics.health import COUNTED, Health
 from hpc.autoscale.node.vm_sizes import price_per_hour
 
@@ -16,7 +16,7 @@ PREFIX = "hpc_autoscale_"
 _NODES = ("booting", "overdue", "missing", "idle", "failed", "spared", "deferred")
 
 
-def of_record(record: PassRecord, health: Health | None = None) -> list[Family]:
+def of_record(record: PassRecord, health: Health | None = None) -> list[Metric]:
     """The figures of a pass of a journal; with `health` also of all passes."""
     found = of_pass(record.at, record.nodes, len(record.jobs), record.did, record.status)
     return [*found, *(of_health(health) if health is not None else ())]
@@ -28,7 +28,7 @@ def of_pass(
     jobs: int,
     did: Mapping[str, Any],
     status: Mapping[str, Any],
-) -> list[Family]:
+) -> list[Metric]:
     """The figures of a pass. `nodes`: records, as the server has them; `did` and `status` as in a
     journal, with the jobs that wait."""
     began = _gauge("last_pass_timestamp_seconds", "When the last pass began.", at)
@@ -42,10 +42,10 @@ def of_pass(
     aside = _gauge(
         "jobs_set_aside", "Jobs that cannot be understood.", len(did.get("set_aside") or ())
     )
-    handled = Family(f"{PREFIX}nodes_in_pass", "Nodes by what the last pass found them to be.")
+    handled = Metric(f"{PREFIX}nodes_in_pass", "Nodes by what the last pass found them to be.")
     for name in _NODES:
         handled.add(len(did.get(name) or ()), what=name)
-    refused = Family(f"{PREFIX}refused_commands", "Commands that a guard stood against, by reason.")
+    refused = Metric(f"{PREFIX}refused_commands", "Commands that a guard stood against, by reason.")
     for code, count in sorted(Counter(r["code"] for r in did.get("refused") or ()).items()):
         refused.add(count, code=code)
     return [
@@ -55,16 +55,16 @@ def of_pass(
     ]
 
 
-def of_health(health: Health) -> list[Family]:
+def of_health(health: Health) -> list[Metric]:
     """What all passes have come to."""
-    passes = Family(f"{PREFIX}passes_total", "Passes, by how they ended.", "counter")
+    passes = Metric(f"{PREFIX}passes_total", "Passes, by how they ended.", "counter")
     passes.add(health.passes - health.failed - health.with_errors, result="ok")
     passes.add(health.with_errors, result="errors")
     passes.add(health.failed, result="failed")
-    done = Family(f"{PREFIX}nodes_total", "How often something was done to a node.", "counter")
+    done = Metric(f"{PREFIX}nodes_total", "How often something was done to a node.", "counter")
     for name in COUNTED:
         done.add(health.nodes.get(name, 0), what=name)
-    good = Family(f"{PREFIX}last_good_pass_timestamp_seconds", "When the last good pass began.")
+    good = Metric(f"{PREFIX}last_good_pass_timestamp_seconds", "When the last good pass began.")
     if health.last_good_pass is not None:
         good.add(health.last_good_pass)
     return [passes, done, good]
@@ -74,13 +74,13 @@ def _problems(did: Mapping[str, Any]) -> list[Any]:
     return [did["ended_by"]] if did.get("ended_by") else list(did.get("errors") or ())
 
 
-def _gauge(name: str, meaning: str, value: float) -> Family:
-    family = Family(PREFIX + name, meaning)
+def _gauge(name: str, meaning: str, value: float) -> Metric:
+    family = Metric(PREFIX + name, meaning)
     family.add(value)
     return family
 
 
-def _of_nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Family]:
+def _of_nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Metric]:
     counts: Counter[tuple[str, str, str]] = Counter()
     running: Counter[tuple[str, str, bool]] = Counter()
     for record in nodes:
@@ -88,7 +88,7 @@ def _of_nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Family]:
         counts[array, size, str(record.get("Status"))] += 1
         if record.get("TargetState") == "Started":
             running[str(record.get("Region")), size, bool(record.get("Interruptible"))] += 1
-    family = Family(f"{PREFIX}nodes", "Nodes by nodearray, VM size and state.")
+    family = Metric(f"{PREFIX}nodes", "Nodes by nodearray, VM size and state.")
     for (array, size, state), count in sorted(counts.items()):
         family.add(count, nodearray=array, vm_size=size, state=state)
     total, unpriced = 0.0, 0
@@ -102,14 +102,14 @@ def _of_nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Family]:
     ]
 
 
-def _of_limits(status: Mapping[str, Any]) -> list[Family]:
+def _of_limits(status: Mapping[str, Any]) -> list[Metric]:
     arrays = [
         array
         for part in (status, *(status.get("parts") or {}).values())
         for array in part.get("nodearrays") or ()
     ]
-    room = Family(f"{PREFIX}bucket_available_nodes", "Nodes that may still be created.")
-    used = Family(f"{PREFIX}bucket_active_nodes", "Nodes that count against the limits.")
+    room = Metric(f"{PREFIX}bucket_available_nodes", "Nodes that may still be created.")
+    used = Metric(f"{PREFIX}bucket_active_nodes", "Nodes that count against the limits.")
     for array in arrays:
         for bucket in array.get("buckets") or ():
             size = str((bucket.get("definition") or {}).get("machineType"))

@@ -57,7 +57,7 @@ class Life:
 
 
 @dataclass
-class Quota:
+class QuotaUse:
     """A limit with what is used of it, in the unit of its name."""
 
     name: str
@@ -66,7 +66,7 @@ class Quota:
 
 
 @dataclass
-class Explanation:
+class WaitingCause:
     """Why jobs wait now: the cause, the limit in it, how many jobs, and some of them by name."""
 
     cause: str
@@ -81,8 +81,8 @@ class History:
 
     samples: list[Sample] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
-    quotas: list[Quota] = field(default_factory=list)
-    explanations: list[Explanation] = field(default_factory=list)
+    quotas: list[QuotaUse] = field(default_factory=list)
+    explanations: list[WaitingCause] = field(default_factory=list)
     cluster: str = ""
     passes: int = 0
     errors: list[str] = field(default_factory=list)
@@ -250,20 +250,20 @@ def _cause(job: Mapping[str, Any]) -> str:
     return text if len(text) <= _CAUSE_LENGTH else text[: _CAUSE_LENGTH - 1] + "…"
 
 
-def _explanations(jobs: Sequence[Mapping[str, Any]]) -> list[Explanation]:
-    found: dict[str, Explanation] = {}
+def _explanations(jobs: Sequence[Mapping[str, Any]]) -> list[WaitingCause]:
+    found: dict[str, WaitingCause] = {}
     for job in jobs:
         said = " ".join(str(job.get("reason") or job.get("limit") or "not worked out").split())
-        known = found.setdefault(said, Explanation(said, 0, []))
+        known = found.setdefault(said, WaitingCause(said, 0, []))
         known.jobs += 1
         if len(known.names) < 5:
             known.names.append(str(job.get("job")))
     return sorted(found.values(), key=lambda each: -each.jobs)[:50]
 
 
-def _quotas(status: Mapping[str, Any]) -> Iterable[Quota]:
+def _quotas(status: Mapping[str, Any]) -> Iterable[QuotaUse]:
     """The limits of a status, each once, those that are fullest first."""
-    found: dict[str, Quota] = {}
+    found: dict[str, QuotaUse] = {}
     parts = status.get("parts")
     for part in parts.values() if isinstance(parts, Mapping) else [status]:
         for array in part.get("nodearrays") or ():
@@ -273,7 +273,7 @@ def _quotas(status: Mapping[str, Any]) -> Iterable[Quota]:
     return sorted(found.values(), key=lambda each: -each.used / max(each.most, 1))[:50]
 
 
-def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[Quota]:
+def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[QuotaUse]:
     size = (bucket.get("definition") or {}).get("machineType")
     record = array.get("nodearray") or {}
     kind = "spot" if record.get("Interruptible") else "regional"
@@ -295,4 +295,4 @@ def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[
     for text, used, most in rows:
         # a quota of millions is none, and 0 stands for one that does not apply
         if isinstance(used, int) and isinstance(most, int) and 0 < most < 1_000_000:
-            yield Quota(text, used, most)
+            yield QuotaUse(text, used, most)
