@@ -30,13 +30,19 @@ STATUS = {"maxCount": 1, "maxCoreCount": 1, "nodearrays": []}
 
 @pytest.fixture(scope="module")
 def simulator():
-    """A cluster, and one in a region without any quota for its only family."""
+    """A cluster, one in a region without any quota for its only family, and one with a quota for
+    one node."""
     arrays = {"htc": {"machine_types": [SIZE]}}
+    two_sizes = [SIZE, "Standard_F8s_v2"]
     clusters = {
         "demo": {"region": "westus2", "nodearrays": arrays},
         "poor": {"region": "eastus", "nodearrays": arrays},
+        "full": {"region": "northeurope", "nodearrays": {"htc": {"machine_types": two_sizes}}},
     }
-    regions = {"eastus": {"family_quotas": {"standardFSv2Family": 0}}}
+    regions = {
+        "eastus": {"family_quotas": {"standardFSv2Family": 0}},
+        "northeurope": {"family_quotas": {"standardFSv2Family": 4}},
+    }
     with serve({"clusters": clusters, "regions": regions}) as running:
         yield running
 
@@ -206,6 +212,14 @@ def test_what_may_be_wrong(doctor, check, how, said):
 def test_every_check_has_been_broken():
     """Each row of the table, by one of the two tests above."""
     assert {check.name for check in CHECKS} == {row[0] for row in (*FAILURES, *WARNINGS)}
+
+
+def test_a_quota_that_is_used_up_is_not_zero(doctor):
+    """A full cluster is no mistake."""
+    doctor(cluster_name="full")
+    cli.main(["create_nodes", "-c", str(doctor.path), "-v", SIZE])
+    doctor.capsys.readouterr()
+    assert doctor(cluster_name="full")["quotas"][0] == "ok"
 
 
 def test_what_to_do_is_said_once(doctor):

@@ -24,6 +24,7 @@ from hpc.autoscale import clock
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.learning import nothing_to_start
+from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.cli.checking import check_alone, check_with_cluster
 from hpc.autoscale.config.clusters import members_of
@@ -339,6 +340,9 @@ def _quotas(site: Site) -> Iterator[Observation]:
     zero: dict[str, set[str]] = {}
     for bucket in manager.get_buckets():
         for limit in bucket.limits.parts:
+            # what a bucket has left, and what rests, is 0 at times without being a quota
+            if limit is bucket.limits.own or isinstance(limit, HeldBack):
+                continue
             if 0 in (limit.max_cores, limit.max_nodes):
                 zero.setdefault(limit.name, set()).add(f"{bucket.nodearray} {bucket.vm_size}")
     for name, buckets in zero.items():
