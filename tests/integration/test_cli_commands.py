@@ -357,6 +357,8 @@ def test_the_shell_completes(grid):
     assert "htc-1," in completed("azscale delete_nodes -N h")
     assert "node.vm_size=" in completed("azscale buckets -C node.vm_s")
     assert "--interval" not in completed("azscale delete_nodes --")
+    assert completed("azscale buckets -F t") == ["table", "table_headerless"]
+    assert "wide," in completed("azscale buckets -o wi")
 
 
 def test_autoscale_keeps_completion_up_to_date(grid):

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
@@ -34,7 +34,7 @@ from hpc.autoscale.cli.completion import (
     write_cache,
 )
 from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
-from hpc.autoscale.cli.unknown import WIDE, unknown_columns, unknown_in_constraints
+from hpc.autoscale.cli.unknown import KEYWORDS, WIDE, unknown_columns, unknown_in_constraints
 from hpc.autoscale.columns import parse_column
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.gangs.gathering import new_gangs
@@ -444,12 +444,15 @@ class CommandLine(ABC):
 
     def _add_output_format(self, parser: ArgumentParser, default: OutputFormat = "table") -> None:
         """Add -F/--output-format."""
-        parser.add_argument(
-            "--output-format",
-            "-F",
-            type=parse_format,
-            default=default,
-            help=f"json, table or table_headerless (default {default})",
+        completed_by(
+            lambda *_, **__: list(get_args(OutputFormat)),
+            parser.add_argument(
+                "--output-format",
+                "-F",
+                type=parse_format,
+                default=default,
+                help=f"json, table or table_headerless (default {default})",
+            ),
         )
 
     def _add_hostnames(self, parser: ArgumentParser) -> None:
@@ -588,7 +591,7 @@ class CommandLine(ABC):
         by_default: list[str] = []
         if config is not None:
             by_default = call_with_up_to(self._default_output_columns, config, command)
-        return known.complete_columns(prefix, by_default)
+        return known.complete_columns(prefix, [*by_default, *KEYWORDS])
 
     def _complete_constraints(
         self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
