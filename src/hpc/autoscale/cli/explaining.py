@@ -6,6 +6,7 @@ import shutil
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hpc.autoscale.autoscaler import PassSummary, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
@@ -116,7 +117,7 @@ def look(
         seen.append((calculator, list(jobs)))
         return calculator, jobs
 
-    idle_passes: list[dict[object, int] | None] = []
+    idle_passes: list[dict[Any, int] | None] = []
 
     def note_history(demand: DemandResult) -> None:
         # it is closed when the pass has ended

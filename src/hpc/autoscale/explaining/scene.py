@@ -31,7 +31,7 @@ class Scene:
     waiting: Callable[[str], Verdict | None]
     set_aside: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, Refusal] = field(default_factory=dict)
-    idle_passes: Mapping[object, int] | None = None
+    idle_passes: Mapping[Any, int] | None = None
 
     @property
     def nodes(self) -> list[Node]:
