@@ -81,6 +81,20 @@ def test_so_many_are_told_in_one_pass_and_the_others_in_the_next(run, scheduler,
     assert told == [3, 6, 8]
 
 
+def test_few_causes_are_worked_out_in_one_pass_and_all_have_their_turn(
+    run, scheduler, monkeypatch, now
+):
+    """Jobs of which no two are alike: what is said of the others stays."""
+    monkeypatch.setattr(telling, "JUDGED_PER_PASS", 3)
+    told = []
+    for _ in range(4):
+        scheduler.jobs = [a_job(f"big{n}", {"ncpus": 50 + n}) for n in range(8)]
+        run()
+        told.append(len(scheduler.explained))
+        now.now += 60
+    assert told == [3, 6, 8, 8]
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"big": 3}', "{"])
 def test_a_file_that_cannot_be_used_costs_a_repetition(run, scheduler, tmp_path, content):
     """And nothing else; it is written anew."""

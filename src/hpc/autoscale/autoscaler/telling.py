@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.errors import counted, one_line
@@ -23,6 +24,10 @@ from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
 TOLD_PER_PASS = 500
 """Jobs that one pass tells of at most; the others are told of in later ones."""
+
+JUDGED_PER_PASS = 50
+"""Causes that one pass works out at most for this; jobs that are alike share one. The others keep
+what was said of them until their turn comes."""
 
 _GIVE_UP_AFTER = 3
 
@@ -53,29 +58,30 @@ class Telling:
         aside = {job.name: job for job in set_aside}
         now: dict[str, str] = {}
         told: list[str] = []
-        failures = left = 0
-        for job in jobs:
-            name = getattr(job, "name", None)
-            if not isinstance(job, Job) or name is None or name in now:
+        later: list[str] = []
+        failures = 0
+        judged: set[int] = set()
+        for job in _in_turn(jobs, before):
+            name = str(job.name)
+            if name in waiting and not _may_be_judged(waiting[name], judged):
+                later.append(name)
                 continue
             verdict = self._verdict(name, job, waiting, aside, before)
-            if verdict is None:
+            if verdict is None or name in now:
                 continue
-            key = verdict.key
-            if before.get(name) == key:
-                now[name] = key
-                continue
-            if len(told) >= TOLD_PER_PASS or failures >= _GIVE_UP_AFTER:
-                left += 1
-                now.update({name: before[name]} if name in before else {})
-                continue
-            if self._say(job, verdict):
+            if before.get(name) == verdict.key:
+                now[name] = verdict.key
+            elif len(told) >= TOLD_PER_PASS or failures >= _GIVE_UP_AFTER:
+                later.append(name)
+            elif self._say(job, verdict):
                 told.append(name)
-                now[name] = key
+                now[name] = verdict.key
             else:
                 failures += 1
-        if left:
-            logging.info("%s are told later why they wait", counted(left, "job"))
+        # what was said of these stays until their turn comes
+        now.update({name: before[name] for name in later if name in before})
+        if later:
+            logging.debug("%s are looked at later", counted(len(later), "job"))
         if now != before:
             self._write(now)
         return told
@@ -130,3 +136,24 @@ class Telling:
             os.replace(unfinished, self._path)
         except OSError as error:
             logging.warning("%s cannot be written: %s", self._path, error.strerror)
+
+
+def _may_be_judged(job: UnsatisfiedJob, judged: set[int]) -> bool:
+    """Whether the cause of a job is among those that are worked out in this pass, or may still
+    be."""
+    if id(job.cause) not in judged and len(judged) >= JUDGED_PER_PASS:
+        return False
+    judged.add(id(job.cause))
+    return True
+
+
+def _in_turn(jobs: Iterable[object], told: Mapping[str, str]) -> list[Job]:
+    """Jobs that nobody was told of first; then the others, from another one on each minute, so that
+    all have their turn."""
+    every = [job for job in jobs if isinstance(job, Job)]
+    new = [job for job in every if job.name not in told]
+    known = [job for job in every if job.name in told]
+    if known:
+        start = int(clock.time() // 60) * JUDGED_PER_PASS % len(known)
+        known = [*known[start:], *known[:start]]
+    return [*new, *known]

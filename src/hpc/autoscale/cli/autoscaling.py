@@ -162,7 +162,8 @@ class AutoscalingCommands(CommandLine):
         )
 
     def analyze(self, config: Config, job_id: str, long: bool = False) -> None:
-        """Says which nodes a job gets, or why it gets none."""
+        """Says which nodes a job gets, or why it gets none, bucket by bucket: the old name of
+        explain."""
         driver, config = self._prepared(config)
         handler = self._ctx_handler(config)
         try:

@@ -13,6 +13,7 @@ from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.explaining.asking import Queue
 from hpc.autoscale.explaining.of_buckets import (
@@ -46,13 +47,16 @@ class ExplainingCommands(CommandLine):
 
     def explain_parser(self, parser: ArgumentParser) -> None:
         """Options of explain."""
-        parser.add_argument(
-            "what",
-            nargs="?",
-            default="",
-            metavar="JOB|NODE|BUCKET",
-            help="a job, a node or host, or a bucket such as htc/Standard_F4s_v2, a nodearray or a"
-            " VM size; job:NAME, node:NAME or bucket:NAME where a name stands for several",
+        completed_by(
+            self._complete_node_names,
+            parser.add_argument(
+                "what",
+                nargs="?",
+                default="",
+                metavar="JOB|NODE|BUCKET",
+                help="a job, a node or host, or a bucket such as htc/Standard_F4s_v2, a nodearray"
+                " or a VM size; job:NAME, node:NAME or bucket:NAME where a name stands for several",
+            ),
         )
         self._add_output_format(parser)
         self._add_constraint_expr(parser)
