@@ -60,12 +60,22 @@ def _redacted(key: object, value: Any) -> Any:
 def redact_texts(value: Any, is_below: bool = False) -> Any:
     """A copy in which each text under the key of a secret, at any depth, is `***`; numbers stay,
     since a count of tokens is none."""
+    # most are texts without a URL, numbers, and None
+    if isinstance(value, str):
+        if is_below and value:
+            return HIDDEN
+        return redact(value) if "://" in value else value
+    if value is None or isinstance(value, int | float):
+        return value
     if isinstance(value, Mapping):
-        return {k: redact_texts(v, is_below or _is_secret(k)) for k, v in value.items()}
+        return {
+            k: (
+                v if v is None or v.__class__ is int else redact_texts(v, is_below or _is_secret(k))
+            )
+            for k, v in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [redact_texts(v, is_below) for v in value]
-    if isinstance(value, str):
-        return HIDDEN if is_below and value else redact(value)
     return value
 
 

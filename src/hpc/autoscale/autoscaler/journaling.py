@@ -77,7 +77,7 @@ class LoopJournal:
             size = float(own.get("megabytes") or Keeping().size / 1_000_000) * 1_000_000
             age = float(own.get("days") or Keeping().age / DAY) * DAY
             self._writer = JournalWriter(path, Keeping(int(size), age))
-        return PassRecorder(at, driver)
+        return PassRecorder(at, driver, {} if self._writer is None else self._writer.lists)
 
     def begin(self, recorder: PassRecorder, one: Pass, readings: Readings) -> None:
         """Note what a pass remembers of those before it, where a replay could not know that: the

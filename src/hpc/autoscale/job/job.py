@@ -14,6 +14,7 @@ from copy import deepcopy
 from functools import lru_cache, partial
 from itertools import count
 from marshal import dumps, loads
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -332,6 +333,16 @@ class Job:
         )
 
     __repr__ = __str__
+
+
+as_read = attrgetter(
+    *("_Job__name", "_Job__compiled", "_Job__iterations", "iterations_remaining"),
+    *("_Job__node_count", "_Job__colocated", "_Job__packing_strategy"),
+    *("_Job__executing_hostnames", "_Job__metadata", "_Job__parsed"),
+)
+"""All that a driver has said of a job, for those who compare tens of thousands: name, what it
+needs, slots, slots that remain, nodes, whether colocated, how spread; hosts, metadata and
+constraint objects, each None where there are none."""
 
 
 class Outcome:

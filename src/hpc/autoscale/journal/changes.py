@@ -62,7 +62,8 @@ def change(before: Rows, after: Rows) -> dict[str, Any] | None:
     """What makes the one list of the other, in terms of JSON; None where they are the same."""
     if before.keys == after.keys:
         old, new = before.values, after.values
-        different = [i for i, value in enumerate(new) if value != old[i]]
+        pairs = enumerate(zip(old, new, strict=True))
+        different = [i for i, (was, value) in pairs if was is not value and was != value]
         if not different:
             return None
         return {"set": [[after.keys[i], after.plain(new[i])] for i in different]}

@@ -19,10 +19,9 @@ from hpc.autoscale._version import __version__
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
-from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.journal.changes import Rows, change, distinct
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct
 from hpc.autoscale.journal.listening import HeardBinding, HeardClock
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
@@ -67,7 +66,8 @@ class PassRecorder:
     """What is heard of one pass. It may be called by several threads. `problem`: why the record is
     not complete."""
 
-    def __init__(self, at: float, driver: object) -> None:
+    def __init__(self, at: float, driver: object, before: Mapping[str, Rows] | None = None) -> None:
+        """`before`: the lists of the last record, where they are known."""
         import platform
 
         self.at = at
@@ -82,6 +82,8 @@ class PassRecorder:
         self.lists: dict[str, Rows] = dict(EMPTY)
         self.decided: list[dict[str, Any]] = []
         self.why: Mapping[object, str] = {}
+        self._before = before or {}
+        self._named: tuple[list[Node], Rows] = ([], NO_ROWS)
         self.problem: str | None = None
         self.calls: list[dict[str, Any]] = []
         self.times: list[float] = []
@@ -142,8 +144,11 @@ class PassRecorder:
     @_apart
     def heard_reading(self, jobs: Sequence[object], hosts: Sequence[Node]) -> None:
         """The scheduler was read."""
-        with collecting_seldom():
-            found = {"jobs": job_rows(jobs), "hosts": host_rows(hosts)}
+        known = self._before if "jobs" in self._is_new else self.lists
+        found = {
+            "jobs": job_rows(jobs, known.get("jobs", NO_ROWS)),
+            "hosts": host_rows(hosts, known.get("hosts", NO_ROWS)),
+        }
         self._hosts = list(hosts)
         self.heard("reading", **self._lists(found))
 
@@ -156,8 +161,10 @@ class PassRecorder:
     def heard_validation(self, hosts: Sequence[Node], node_mgr: NodeManager) -> None:
         """The driver has compared its hosts with the nodes of the cluster, and prepared the
         manager."""
-        kept = set(map(id, hosts))
-        gone = [index for index, host in enumerate(self._hosts) if id(host) not in kept]
+        gone: list[int] = []
+        if list(hosts) != self._hosts:
+            kept = set(map(id, hosts))
+            gone = [index for index, host in enumerate(self._hosts) if id(host) not in kept]
         why = node_mgr.gate.facts.why
         failed = sorted(str(key) for key, reason in why.items() if reason == "marked")
         self.lists["resources"] = resource_rows(node_mgr.get_buckets())
@@ -216,24 +223,28 @@ class PassRecorder:
         number = self._called.get(hook, 0)
         self._called[hook] = number + 1
         name = f"{hook}:{number}" if number else hook
-        self.lists[f"given:{name}"] = names = Rows.of_texts(map(name_of, given))
+        self.lists[f"given:{name}"] = self._names(given)
         if isinstance(answer, BaseException):
             self.heard("hook", name=hook, error=as_json(answer))
             return
-        odd = (
-            [each for each in answer if not isinstance(each, Node)]
-            if isinstance(answer, list)
-            else [answer]
-        )
-        if odd:
-            self.heard("hook", name=hook, odd=repr(odd[0])[:200], among=isinstance(answer, list))
-            return
-        returned = Rows.of_texts(map(name_of, cast(list[Node], answer)))
-        if returned.keys == names.keys:
+        if isinstance(answer, list) and answer == given:
             self.heard("hook", name=hook)
-        else:
-            self.lists[f"returned:{name}"] = returned
-            self.heard("hook", name=hook, returned=True)
+            return
+        listed = answer if isinstance(answer, list) else [answer]
+        odd = [each for each in listed if not isinstance(each, Node)]
+        if odd:
+            self.heard("hook", name=hook, odd=repr(odd[0])[:200], among=listed is answer)
+            return
+        self.lists[f"returned:{name}"] = self._names(cast(list[Node], listed))
+        self.heard("hook", name=hook, returned=True)
+
+    def _names(self, nodes: Sequence[Node]) -> Rows:
+        """What nodes are called; the same list of nodes is asked once."""
+        known, names = self._named
+        if list(nodes) != known:
+            names = Rows.of_texts(map(name_of, nodes))
+            self._named = (list(nodes), names)
+        return names
 
     def _first(self, what: str) -> bool:
         with self._turn:

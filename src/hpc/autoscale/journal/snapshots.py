@@ -9,58 +9,60 @@ changed. The way back, from JSON to jobs and hosts, is here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.job import Job, as_read
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
-from hpc.autoscale.journal.changes import Rows, distinct
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, distinct
 from hpc.autoscale.node.constraints.base import json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.record import as_reported
+from hpc.autoscale.node.node.record import as_reported, is_as_reported
 from hpc.autoscale.redaction import redact_texts
 
 
-def job_rows(jobs: Sequence[object]) -> Rows:
-    """The jobs of a reading. What is no job is told by its type alone."""
-    keys, values = [], []
-    for job in jobs:
-        if isinstance(job, Job):
-            keys.append(str(job.name))
-            values.append(_job_value(job))
-        else:
-            keys.append(type(job).__name__)
-            values.append((type(job).__name__,))
-    return Rows(distinct(keys), values, job_json)
+def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
+    """The jobs of a reading. What is no job is told by its type alone. `before`: those of the last
+    reading; the value of a job that is as it was there is the same object."""
+    values = [
+        was if was is not None and _is_as_it_was(job, was) else _job_value(job)
+        for job, was in zip(jobs, chain(before.values, repeat(None)), strict=False)
+    ]
+    keys = [str(value[1][0]) for value in values]
+    return Rows(before.keys if keys == before.keys else distinct(keys), values, job_json)
 
 
-def _job_value(job: Job) -> tuple[Any, ...]:
+def _is_as_it_was(job: object, was: tuple[Any, ...]) -> bool:
+    # there are tens of thousands, so nothing is made that need not be
+    if job.__class__ is not Job or was[0] != "job":
+        return False
+    *same, hosts, metadata, parsed = as_read(job)
+    return (
+        parsed is None and same == was[1] and (hosts or []) == was[2] and (metadata or {}) == was[3]
+    )
+
+
+def _job_value(job: object) -> tuple[Any, ...]:
+    if not isinstance(job, Job):
+        return ("none", [type(job).__name__])
     kind: Any = "job"
     if isinstance(job, UnusableJob):
         kind = ("unusable", job.reason, job.runs_who_knows_where)
-    metadata = job.metadata
-    return (
-        kind,
-        job.name,
-        asked_by(job)[0],
-        job.iterations,
-        job.iterations_remaining,
-        job.node_count,
-        job.colocated,
-        job.packing_strategy,
-        tuple(job.executing_hostnames),
-        dict(metadata) if metadata else None,
-    )
+    *same, hosts, metadata, _ = as_read(job)
+    same[1] = asked_by(job)[0]
+    return (kind, same, list(hosts or ()), dict(metadata or {}))
 
 
 def job_json(value: tuple[Any, ...]) -> dict[str, Any]:
     """The JSON form of a job, in the keys of `Job.to_dict`."""
-    if len(value) == 1:
-        return {"kind": "none", "type": value[0]}
-    kind, name, compiled, iterations, remaining, count, colocated, packing, hosts, metadata = value
+    if value[0] == "none":
+        return {"kind": "none", "type": value[1][0]}
+    kind, same, hosts, metadata = value
+    name, compiled, iterations, remaining, count, colocated, packing = same
     if compiled.source is not None:
         constraints = json_of(compiled.source)
     else:
@@ -97,13 +99,13 @@ _OF_THE_KIND = ("vm_size", "location", "nodearray", "managed", "exists")
 """What all hosts of a scheduler have in common, unless a driver makes nodes of another kind."""
 
 _HOST_KEYS = (
-    *("hostname", "resources", "available", "job-ids", "metadata", "state", "node-id"),
-    *("marked-for-deletion", "closed", "keep-alive", "required", "bucket-id", "kind"),
+    *("hostname", "resources", "available", "job-ids", "metadata", "node-id"),
+    *("marked-for-deletion", "closed", "required", "bucket-id"),
 )
 _KIND = ("unknown", "unknown", "unknown", False, True)
 _USUAL: dict[str, Any] = {
     "metadata": {},
-    "job-ids": (),
+    "job-ids": [],
     "state": "running",
     **dict.fromkeys(("marked-for-deletion", "closed", "keep-alive", "required"), False),
     **dict.fromkeys(("node-id", "bucket-id")),
@@ -111,15 +113,23 @@ _USUAL: dict[str, Any] = {
 }
 
 
-def host_rows(hosts: Sequence[Node]) -> Rows:
-    """The scheduler's nodes of a reading."""
-    keys = [str(host.hostname) for host in hosts]
-    return Rows(distinct(keys), [as_reported(host) for host in hosts], host_json)
+def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
+    """The scheduler's nodes of a reading; `before` as in `job_rows`."""
+    values = [
+        was if was is not None and is_as_reported(host, was) else as_reported(host)
+        for host, was in zip(hosts, chain(before.values, repeat(None)), strict=False)
+    ]
+    keys = [str(value[0]) for value in values]
+    return Rows(before.keys if keys == before.keys else distinct(keys), values, host_json)
 
 
 def host_json(value: tuple[Any, ...]) -> dict[str, Any]:
     """The JSON form of a scheduler's node: what is not as it usually is."""
-    found = dict(zip(_HOST_KEYS, value, strict=True))
+    *others, plain = value
+    found = dict(zip(_HOST_KEYS, others, strict=True))
+    found["job-ids"] = sorted(found["job-ids"])
+    _, found["state"], found["keep-alive"], *kind = plain
+    found["kind"] = tuple(kind)
     if found["available"] == found["resources"]:
         del found["available"]
     usual = {k for k, each in found.items() if k in _USUAL and each == _USUAL[k]}

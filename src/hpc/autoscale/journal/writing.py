@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.journal.changes import NO_ROWS, change, changed, whole
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, changed, whole
 from hpc.autoscale.journal.files import Directory, FileEnd, Keeping
 from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.journal.records import (
@@ -44,6 +45,11 @@ class JournalWriter:
     def path(self) -> str:
         """The directory."""
         return str(self._directory.path)
+
+    @property
+    def lists(self) -> Mapping[str, Rows]:
+        """The lists of the last record; none where the next one will stand by itself."""
+        return {} if self._last is None else self._last.lists
 
     def will_stand_alone(self) -> bool:
         """Whether the next record will stand by itself, unless others write meanwhile."""

@@ -52,32 +52,50 @@ def to_dict(node: Node) -> dict[str, Any]:
     }
 
 
-_kind = itemgetter("_vm_size", "_location", "_Node__nodearray", "managed", "exists")
+_PLAIN = itemgetter(
+    *("_hostname", "state", "_Node__keep_alive"),
+    *("_vm_size", "_location", "_Node__nodearray", "managed", "exists"),
+)
 
 
 def as_reported(node: Node) -> tuple[Any, ...]:
     """What a scheduler has said of a node, as values that are the same when it has said the same.
 
-    Host name, totals, what is left, jobs, metadata, state and NodeId; whether the scheduler wants
-    rid of it, and whether it is closed, kept alive or required; its bucket id, if it was given
-    one; VM size, region, nodearray, and whether it is managed and exists. There are thousands,
-    which is why none of this is asked through the node.
+    Host name, totals, what is left, jobs, metadata and NodeId; whether the scheduler wants rid of
+    it, and whether it is closed or required; its bucket id, if it was given one; then state,
+    whether it is kept alive, VM size, region, nodearray, and whether it is managed and exists.
+    There are thousands, which is why none of this is asked through the node.
     """
     own = node.__dict__
     return (
         own["_hostname"],
         dict.copy(own["_resources"]),
         dict.copy(own["_Node__available"]),
-        tuple(sorted(own["_Node__assignments"])),
+        set(own["_Node__assignments"]),
         own["metadata"].copy(),
-        own["state"],
         own["delayed_node_id"].node_id,
         own.get("marked_for_deletion", False),
         own.get("_closed", False),
-        own["_Node__keep_alive"],
         own.get("_used", False),
         own["_bucket_id"] if own.get("_has_bucket_id", True) else None,
-        _kind(own),
+        _PLAIN(own),
+    )
+
+
+def is_as_reported(node: Node, before: tuple[Any, ...]) -> bool:
+    """Whether `as_reported` of a node would be the same as before; nothing is made for that."""
+    own = node.__dict__
+    return (
+        _PLAIN(own) == before[10]
+        and dict.__eq__(own["_Node__available"], before[2]) is True
+        and dict.__eq__(own["_resources"], before[1]) is True
+        and own["_Node__assignments"] == before[3]
+        and own["metadata"] == before[4]
+        and own["delayed_node_id"].node_id == before[5]
+        and own.get("marked_for_deletion", False) == before[6]
+        and own.get("_closed", False) == before[7]
+        and own.get("_used", False) == before[8]
+        and (own["_bucket_id"] if own.get("_has_bucket_id", True) else None) == before[9]
     )
 
 
