@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from itertools import compress
+from operator import not_
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -184,10 +186,9 @@ class DemandCalculator:
     def get_demand(self) -> DemandResult:
         """Nodes to create, in use, not in use, and failed, as of now."""
         failed, nodes = self._failed_and_queued()
-        matched: list[Node] = []
-        unmatched: list[Node] = []
-        for node in nodes:
-            (matched if node.required else unmatched).append(node)
+        is_required = [node.required for node in nodes]
+        matched = list(compress(nodes, is_required))
+        unmatched = list(compress(nodes, map(not_, is_required)))
         return DemandResult(
             self.node_mgr.get_new_nodes(),
             matched,
@@ -211,13 +212,11 @@ class DemandCalculator:
         by bucket, as of the last job.
         """
         apart = self.node_mgr._inventory.apart.since(self._sizes)
-        failed: list[Node] = []
-        nodes: list[Node] = []
-        for node in self.node_mgr.get_nodes():
-            if node.state == "Failed":
-                failed.append(node)
-            elif node not in apart:
-                nodes.append(node)
+        nodes = self.node_mgr.get_nodes()
+        failed = [node for node in nodes if node.state == "Failed"]
+        if apart or failed:
+            others = apart.union(failed)
+            nodes = [node for node in nodes if node not in others]
         self._update_queue()
         if not self._is_as_declared:
             self._node_queue.update()
