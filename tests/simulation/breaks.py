@@ -119,7 +119,7 @@ BREAKS: dict[str, Break] = {
     "not-required": Break(_guard("not-required"), 1, ("person",)),
     "max-new": Break(_guard("max-new"), 1, ("delay",)),
     "max-deletes": Break(_guard("max-deletes"), 4, ("delay",)),
-    "max-share": Break(_guard("max-share"), 1, ("delay",)),
+    "max-share": Break(_guard("max-share"), 2, ("delay",)),
     "answer-complete": Break(_guard("answer-complete"), 2, ("half_hosts", "nothing_read"), False),
     "host-reported": Break(
         _guard("host-reported"), 6, ("begins_anew", "delay", "sent_twice"), False
@@ -164,7 +164,7 @@ BREAKS: dict[str, Break] = {
         ("second_loop",),
     ),
     "how long a node was idle is remembered": Break(
-        _instead(SQLiteNodeHistory, "find_unmatched", _forget_idle_times), 1, ("delay",)
+        _instead(SQLiteNodeHistory, "find_unmatched", _forget_idle_times), 4, ("delay",)
     ),
     "what does not boot is left alone": Break(
         _instead(Holds, "_hold", lambda *_: None), 1, ("boot_fails",)
