@@ -6,83 +6,21 @@ from __future__ import annotations
 import random
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from builders.simulated_cloud import F2, F4, World, a_description
 from hpc.autoscale import clilib, clock
-from hpc.autoscale.ccbindings import creation_sets
-from hpc.autoscale.ccbindings.errors import OperationNotFound
-from hpc.autoscale.ccbindings.models import (
-    ClusterStatus,
-    NodeCreationRequest,
-    NodeCreationResult,
-    NodeList,
-    NodeManagementResult,
-)
-from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.simulator.cluster import SimCluster
-from hpc.autoscale.simulator.errors import NotFound
-from hpc.autoscale.util import random_uuid
+from hpc.autoscale.traces.binding import SimulatedBinding
 
 F8 = "Standard_F8s_v2"
 HB = "Standard_HB120rs_v3"
-
-
-class ModelBinding(SelectingBinding):
-    """A cluster of the simulator's model, without HTTP between."""
-
-    def __init__(self, cluster: SimCluster) -> None:
-        self._cluster = cluster
-
-    @property
-    def cluster_name(self) -> str:
-        return self._cluster.name
-
-    def create_nodes(
-        self, nodes: Sequence[Node], request_id: str | None = None
-    ) -> NodeCreationResult:
-        sets = [
-            creation_sets.creation_set(alike) for alike in creation_sets.partition_by_set(nodes)
-        ]
-        request = NodeCreationRequest(request_id=request_id or random_uuid(), sets=sets)
-        return self._cluster.create(request)
-
-    def delete_nodes(
-        self, nodes: Sequence[Node], request_id: str | None = None
-    ) -> NodeManagementResult:
-        return self.shutdown_nodes(nodes=nodes, request_id=request_id)
-
-    def retry_failed_nodes(self) -> NodeManagementResult:
-        raise NotImplementedError
-
-    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
-        return self._cluster.status(nodes)
-
-    def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
-        try:
-            return self._cluster.node_list(operation_id, request_id)
-        except NotFound as error:
-            raise OperationNotFound("get_nodes", error.status_code, str(error)) from error
-
-    def scale(
-        self,
-        nodearray: str,
-        total_core_count: int | None = None,
-        total_node_count: int | None = None,
-    ) -> NodeCreationResult:
-        raise NotImplementedError
-
-    def _manage(
-        self, action: str, selection: Selection, request_id: str | None
-    ) -> NodeManagementResult:
-        return self._cluster.manage(action, selection.request(request_id or random_uuid()))
 
 
 @dataclass
@@ -330,7 +268,7 @@ class PlanWorld:
                 section[key] = value
         config: dict[str, Any] = {
             "cluster_name": "c1",
-            "_mock_bindings": ModelBinding(self.cluster),
+            "_mock_bindings": SimulatedBinding(self.cluster),
             "nodehistorydb": str(self.home / "nodehistory.db"),
             "lock_file": str(self.home / "lock.file"),
             "idle_timeout": rng.choice((60, 120, 300)),

@@ -6,8 +6,9 @@ import json
 import pytest
 
 from builders.grid_cli import grid as grid
-from builders.plan_worlds import F8, ModelBinding
+from builders.plan_worlds import F8
 from builders.simulated_cloud import F4, World, a_description
+from hpc.autoscale.traces.binding import SimulatedBinding
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def site(grid):
     """Two sizes of one family with a quota of 16 cores, and jobs that want 40."""
     arrays = {"htc": {"machine_types": [F4, F8]}, "spot": {"machine_types": [F4], "spot": True}}
     quotas = {"quota": 1000, "spot_quota": 0, "family_quotas": {"standardFSv2Family": 16}}
-    grid.cluster = ModelBinding(World(a_description(arrays, quotas)).cluster)
+    grid.cluster = SimulatedBinding(World(a_description(arrays, quotas)).cluster)
     for number in range(10):
         grid.scheduler.queue(f"j{number}", slots=4)
     return grid

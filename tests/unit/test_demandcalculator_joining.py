@@ -4,13 +4,13 @@ import pytest
 
 from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster, names
-from builders.plan_worlds import ModelBinding
 from builders.replies import a_record
 from builders.simulated_cloud import F2, World, a_description
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.traces.binding import SimulatedBinding
 
 
 def running(count=2, state="Ready", available=10, **cluster):
@@ -266,7 +266,7 @@ def test_a_node_that_rests_and_has_work_takes_room():
     hostname = site.record("htc-1")["Hostname"]
     site.manage("deallocate", names=["htc-1"])
     site.after(40)
-    config = {"cluster_name": "c1", "_mock_bindings": ModelBinding(site.cluster)}
+    config = {"cluster_name": "c1", "_mock_bindings": SimulatedBinding(site.cluster)}
     host = SchedulerNode(hostname, {"ccnodeid": site.record("htc-1")["NodeId"], "ncpus": 2})
     host.available["ncpus"] = 0
     host.assign("j0")

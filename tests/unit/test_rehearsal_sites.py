@@ -3,7 +3,7 @@ scheduler, gangs, back-off, nodes that are on their way out."""
 
 import pytest
 
-from builders.plan_worlds import DriverOfQueue, ModelBinding, Queued, QueueOfTest, WorldClock
+from builders.plan_worlds import DriverOfQueue, Queued, QueueOfTest, WorldClock
 from builders.simulated_cloud import F2, F4, World, a_description
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
@@ -12,6 +12,7 @@ from hpc.autoscale.cli.drivers import RequestSetDriver
 from hpc.autoscale.rehearsal import rehearse
 from hpc.autoscale.rehearsal.otherwise import Otherwise
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore
+from hpc.autoscale.traces.binding import SimulatedBinding
 
 ARRAYS = {"htc": {"machine_types": [F2, F4]}}
 
@@ -32,7 +33,7 @@ class Site:
 
     def ready(self):
         """The configuration and the driver of a pass."""
-        bindings = {name: ModelBinding(world.cluster) for name, world in self.worlds.items()}
+        bindings = {name: SimulatedBinding(world.cluster) for name, world in self.worlds.items()}
         several = SeveralClusters([Member(name, each, name) for name, each in bindings.items()])
         found = bindings.get("", several)
         return {**self.config, "_mock_bindings": found}, DriverOfQueue(self.queue)
