@@ -14,6 +14,7 @@ from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.completion import completed_by
+from hpc.autoscale.cli.trouble import verdict_on_trouble
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.explaining.asking import Queue
 from hpc.autoscale.explaining.of_buckets import (
@@ -26,7 +27,6 @@ from hpc.autoscale.explaining.of_jobs import explain_job
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.text import lines_of
-from hpc.autoscale.explaining.trouble import verdict_on_trouble
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat

@@ -1,13 +1,22 @@
-"""The verdict where nothing could be looked at: the cluster or the scheduler does not answer."""
+"""The verdict where nothing could be looked at.
+
+The cluster or the scheduler does not answer, or the cluster offers nothing.
+"""
 
 from __future__ import annotations
 
+from hpc.autoscale.autoscaler.faults import HookError
 from hpc.autoscale.ccbindings.errors import (
     AccessDenied,
     AuthenticationFailed,
     InconsistentStatus,
 )
-from hpc.autoscale.errors import ConfigurationException, CycleCloudError, one_line
+from hpc.autoscale.errors import (
+    AutoscaleError,
+    ConfigurationException,
+    CycleCloudError,
+    one_line,
+)
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.plaintext import in_words
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
@@ -20,8 +29,10 @@ def verdict_on_trouble(about: str, error: Exception) -> Verdict:
     code, how = _code_of(error)
     text = f"{how}: {in_words(one_line(error), _LONGEST)}"
     cause = Cause(code, text, nearness=CODES[code].nearness)
-    line = f"{about[:1].upper()}{about[1:]}: nobody can tell, because {text}"
-    return Verdict(about, Stand.UNKNOWN, code, line, (cause,))
+    stand = CODES[code].stand
+    waits = "can never run:" if stand is Stand.NEVER else ": nobody can tell, because"
+    line = f"{about[:1].upper()}{about[1:]} {waits} {text}".replace(" :", ":", 1)
+    return Verdict(about, stand, code, line, (cause,))
 
 
 def _code_of(error: Exception) -> tuple[str, str]:
@@ -33,4 +44,8 @@ def _code_of(error: Exception) -> tuple[str, str]:
         return "ServerAway", "CycleCloud does not answer as it should"
     if isinstance(error, ConfigurationException):
         return "Error", "the configuration cannot be used"
+    if type(error) is AutoscaleError and str(error).startswith("cluster "):
+        return "NothingOffered", "the cluster offers no nodes"
+    if isinstance(error, AutoscaleError) and not isinstance(error, HookError):
+        return "Error", "it cannot be looked at"
     return "DriverDown", "the scheduler cannot be asked"
