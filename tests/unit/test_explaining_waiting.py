@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
+from hpc.autoscale.explaining import refusals
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.job.job import Job
@@ -107,3 +108,13 @@ def test_a_reason_that_somebody_gives_in_words_has_a_verdict_too():
     """Of a job that is not satisfied."""
     verdict = UnsatisfiedJob("j", 2, "because").verdict
     assert (verdict.line, verdict.stand) == ("Job j waits: because", Stand.WAITS)
+
+
+def test_a_guess_is_worked_out_once_for_all_buckets(manager, monkeypatch):
+    """There may be thousands of placement groups, and the catalogue has thousands of sizes."""
+    asked = []
+    monkeypatch.setattr(refusals, "did_you_mean", lambda word, known: asked.append(word) or "")
+    for constraints in ({"ncpsu": 4}, {"nodearray": "hcp"}):
+        (cause,) = verdict_on_waiting(Job("j", constraints), manager).causes
+        assert cause.count > 10
+    assert asked == ["ncpsu", "hcp"]

@@ -7,8 +7,9 @@ same is said are one cause, which names them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from hpc.autoscale import clock
@@ -143,6 +144,9 @@ class Known:
         self.buckets = node_mgr.get_buckets()
         self.unusable = [bucket for bucket, _ in node_mgr.get_unusable()]
         self._resources: dict[str, None] | None = None
+        self._values: dict[str, list[object]] = {}
+        # by what is unknown: guesses take long, and thousands of buckets say the same
+        self._unknown: dict[tuple[str, str], Found] = {}
 
     @property
     def resources(self) -> dict[str, None]:
@@ -158,6 +162,8 @@ class Known:
 
     def values(self, name: str) -> list[object]:
         """The values that new nodes have for a property (`node.X`) or a resource."""
+        if name in self._values:
+            return self._values[name]
         found: dict[str, object] = {}
         for bucket in (*self.buckets, *self.unusable):
             if name.startswith("node."):
@@ -166,7 +172,14 @@ class Known:
                 value = bucket.resources.get(name)
             if value is not None:
                 found.setdefault(repr(value), value)
-        return list(found.values())
+        return self._values.setdefault(name, list(found.values()))
+
+    def once(self, kind: str, said: str, make: Callable[[], Found]) -> Found:
+        """What is found of a kind and a text, made once; each time another object."""
+        key = (kind, said)
+        if key not in self._unknown:
+            self._unknown[key] = make()
+        return replace(self._unknown[key], buckets=[], facts=[], limits=[])
 
 
 def _of_each_bucket(refused: Iterable[Refused]) -> Iterator[Refused]:
@@ -203,8 +216,12 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
 def _undefined(name: str, known: Known) -> Found:
     if name in known.resources:
         return Found("OtherValue", ("lacks", name), f"nodes of it have no {name}")
-    guess = did_you_mean(name, known.resources)
-    return Found("UnknownResource", (name,), f"no node has a resource {name!r}{guess}")
+
+    def unknown() -> Found:
+        guess = did_you_mean(name, known.resources)
+        return Found("UnknownResource", (name,), f"no node has a resource {name!r}{guess}")
+
+    return known.once("resource", name, unknown)
 
 
 def _other_value(refused: Refused, known: Known) -> Found:
@@ -224,7 +241,10 @@ def _other_value(refused: Refused, known: Known) -> Found:
         return Found("OtherValue", (name, said), text, facts=[has])
     if index_of is None:  # one of several alternatives
         return Found("OtherValue", (name, said), f"{short} is not {said}", facts=[has])
-    return _unknown_value(short, said, list(getattr(wanted, "all", ())), values, refused.bucket)
+    texts = list(getattr(wanted, "all", ()))
+    place = str(refused.bucket.location)
+    make = partial(_unknown_value, short, said, texts, values, refused.bucket)
+    return known.once(f"{short} in {place}", said, make)
 
 
 def _unknown_value(
