@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.journal.scrubbing import Names
 from hpc.autoscale.replaying import Replay
 from simulation import process
 from simulation.day import run_day
@@ -49,3 +50,10 @@ def test_a_day_of_failures_decides_the_same_again(seed: int, with_journal: Path)
     assert [text for text in left_out if not text.startswith(FILES)] == []
     assert len(left_out) < len(passes) / 4
     assert [file.read_bytes() for file in before] == contents
+    names = Names()
+    for record in Journal(with_journal):
+        names.learn(record)
+    names.settle()
+    with Replay() as replay:
+        scrubbed = [replay.one(names.record(record)) for record in Journal(with_journal)]
+    assert [(each.number, each.differences) for each in scrubbed if each.differences] == []

@@ -1,7 +1,9 @@
 """Deciding again from a journal: the same decisions, or where they differ."""
 
+import base64
 import gzip
 import json
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -277,3 +279,67 @@ def test_errors_are_made_again(error):
     found = again(json.loads(json.dumps(as_json(error))))
     assert (type(found).__name__, str(found)) == (type(error).__name__, str(error))
     assert getattr(found, "retry_after", None) == getattr(error, "retry_after", None)
+
+
+# -- for others
+
+
+def test_a_scrubbed_journal_still_replays(run, cluster, scheduler, now, tmp_path, capsys):
+    """And has no name of a host, a job or a person in it; the same name is the same again."""
+    for number in (1, 2, 3):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"alices-box{number}")
+    run(**ON)
+    for user, jobs in (("alice", 3), ("bob", 1)):
+        job = a_job(f"{user}-thesis7", tasks=jobs * 4)
+        job.metadata.update(user=user, workdir=f"/home/{user}/secret plans")
+        scheduler.jobs.append(job)
+    now.sleep(60)
+    run(idle_timeout=9999, **ON)
+    scheduler.jobs = []
+    scheduler.hosts = [a_host("alices-box1", "alice-thesis7")]
+    for _ in range(2):
+        now.sleep(301)
+        assert run(**ON)
+    to = tmp_path / "others"
+    args = ("journal", "scrub", str(tmp_path / "journal"), "--to", str(to))
+    code, printed = azscale(tmp_path, capsys, *args)
+    assert (code, "4 records, without names" in printed) == (0, True)
+    records = list(Journal(to))
+    content = b"".join(gzip.decompress(file.read_bytes()) for file in to.iterdir()).decode()
+    states = [replay_state(record) for record in records]
+    for name in ("alice", "bob", "thesis", "clusty", "secret plans"):
+        assert name not in content and not any(name in text for text in states), name
+    hosts = {record.nodes[0]["Hostname"] for record in records}
+    assert len(hosts) == 1 and hosts.pop().endswith("-1")
+    (host,) = records[-1].hosts
+    assert host["hostname"] == records[-1].nodes[0]["Hostname"]
+    assert any(record.decided for record in records)
+    is_same(to, 4)
+
+
+def replay_state(record):
+    """What is in the files of a record, as text."""
+    files = record.doors.get("state", {}).values()
+    return "".join(repr(zlib.decompress(base64.b64decode(each))) for each in files)
+
+
+def test_the_last_passes_for_others(journal, tmp_path, capsys):
+    """From one on whose state is known."""
+    to = tmp_path / "others"
+    azscale(tmp_path, capsys, "journal", "scrub", str(journal), "--to", str(to), "--last", "2")
+    assert 2 <= len(list(Journal(to))) < 6
+    assert {each.is_same for each in replayed(to)} == {True}
+    code, _ = azscale(tmp_path, capsys, "journal", "scrub", str(journal), "--to", str(to))
+    assert code == 1
+
+
+def test_what_changed_between_two_passes(journal, tmp_path, capsys):
+    """Nodes, jobs, and what was decided."""
+    args = ("journal", "diff", str(journal), "--of", "1", "2")
+    _, printed = azscale(tmp_path, capsys, *args)
+    lines = printed.splitlines()
+    assert "+ jobs 7" in lines and "+ jobs 8" in lines
+    assert any(line.startswith("  + create 2 nodes of htc/Standard_F4s") for line in lines)
+    _, printed = azscale(tmp_path, capsys, "journal", "diff", str(journal))
+    assert printed.startswith("pass 5 of ")
+    assert azscale(tmp_path, capsys, "journal", "diff", str(journal), "--of", "1", "99")[0] == 1

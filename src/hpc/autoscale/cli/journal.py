@@ -6,6 +6,7 @@ Only `azscale` has them. `hpc.autoscale.journal` writes and reads journals, and
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
@@ -17,8 +18,8 @@ from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.parsing import takes_path
-from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.journal import Journal, PassRecord, showing
+from hpc.autoscale.errors import AutoscaleError, counted
+from hpc.autoscale.journal import Journal, JournalWriter, Keeping, PassRecord, showing
 from hpc.autoscale.tables import OutputFormat, print_rows
 from hpc.autoscale.util import json_dump, load_config
 
@@ -34,6 +35,11 @@ NOT_ALL = 3
 _DIFFERENCES = 10
 """How many differences of one pass are printed."""
 
+_ACTIONS = (
+    "show: print the passes of a journal; diff: what changed between two of them; scrub: write it"
+    " anew with other names, for others"
+)
+
 _PASSES = 20
 """How many passes are shown unless somebody asks for another number."""
 
@@ -44,10 +50,12 @@ class JournalCommands(CommandLine):
     def journal_parser(self, parser: ArgumentParser) -> None:
         """Options of journal."""
         add = parser.add_argument
-        add("action", choices=["show"], help="show: print the passes of a journal")
+        add("action", choices=["show", "diff", "scrub"], help=_ACTIONS)
         add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
-        add("--last", type=_count, default=_PASSES, help=f"so many passes (default {_PASSES})")
-        add("--pass", dest="number", type=_count, help="this pass alone, with all that it read")
+        add("--last", type=_count, help=f"so many passes (shown: {_PASSES}; scrubbed: all)")
+        add("--pass", dest="number", type=_count, help="show: this pass, with all that it read")
+        add("--of", type=_count, nargs=2, metavar="PASS", help="diff: these two (the last two)")
+        add("--to", help="scrub: the directory of the new journal")
         self._add_output_format(parser)
 
     @takes_path
@@ -56,16 +64,22 @@ class JournalCommands(CommandLine):
         config: str | None,
         action: str,
         journal: str | None = None,
-        last: int = _PASSES,
+        last: int | None = None,
         number: int | None = None,
+        of: Sequence[int] | None = None,
+        to: str | None = None,
         output_format: OutputFormat | None = None,
     ) -> None:
         """Prints what passes read, decided and did, from the journal that they have left."""
         found = Journal(journal or self._journal_of(config), skip_garbled=True)
-        if number is not None:
+        if action == "scrub":
+            _scrub(found, to, last)
+        elif action == "diff":
+            _print_differences(found, of)
+        elif number is not None:
             self._show_one(found, number, output_format)
         else:
-            self._show_all(deque(found, maxlen=last), output_format)
+            self._show_all(deque(found, maxlen=last or _PASSES), output_format)
         for problem in found.problems:
             warn("%s", problem)
 
@@ -127,6 +141,42 @@ class JournalCommands(CommandLine):
             raise SystemExit(DIFFERENT)
         if found.problems or any(each.skipped for each in passes) or not passes:
             raise SystemExit(NOT_ALL)
+
+
+def _print_differences(found: Journal, of: Sequence[int] | None) -> None:
+    if of is None:
+        two = list(deque(found, maxlen=2))
+    else:
+        known = {record.number: record for record in found if record.number in of}
+        two = [known[number] for number in of if number in known]
+    if len(two) < 2:
+        raise AutoscaleError(f"journal {found.path}: expected two passes in it, found {len(two)}")
+    print("\n".join(showing.differences(*two)))
+
+
+def _scrub(found: Journal, to: str | None, last: int | None) -> None:
+    from hpc.autoscale.journal.scrubbing import Names
+
+    if to is None:
+        raise AutoscaleError("expected --to with the directory of the new journal")
+    if os.path.exists(to):
+        raise AutoscaleError(f"{to}: expected a directory that is not there yet")
+    names, starts, count = Names(), [1], 0
+    for record in found:
+        names.learn(record)
+        count += 1
+        if "state" in record.doors:
+            starts.append(record.number)
+    names.settle()
+    # what the first one remembered has to be known, to decide again
+    first = max(each for each in starts if last is None or each <= max(1, count - last + 1))
+    first = 1 if last is None else first
+    writer = JournalWriter(to, Keeping(size=10**12, age=1e9))
+    for record in found:
+        if record.number >= first:
+            writer.write(names.record(record))
+    what = counted(max(0, count - first + 1), "record")
+    print(f"{to}: {what}, without names of hosts, jobs and users")
 
 
 def _print_replayed(passes: Sequence[Replayed]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from hpc.autoscale.errors import counted
-from hpc.autoscale.journal.records import PassRecord
+from hpc.autoscale.journal.changes import given
+from hpc.autoscale.journal.records import READ, PassRecord, as_written
 
 COLUMNS = ("pass", "at", "nodes", "jobs", "waiting", "create", "join", "drain", "delete", "said")
 _SHOWN_AT_MOST = 5
@@ -94,6 +96,49 @@ def in_words(record: PassRecord) -> list[str]:
         said.append("refused:")
         said += _some(f"  {r['command']} {r['node']}: {r['code']}, {r['reason']}" for r in refused)
     return said
+
+
+def differences(before: PassRecord, after: PassRecord) -> list[str]:
+    """What was another one in a later pass: configuration, what was read, and what was decided."""
+    said = [
+        f"pass {before.number} of {moment(before.at)}, pass {after.number} of {moment(after.at)}"
+    ]
+    for key in sorted({**before.config, **after.config}):
+        was, now = before.config.get(key), after.config.get(key)
+        if was != now:
+            said.append(f"config {key}: {_short(was)} -> {_short(now)}")
+    old, new = as_written(before).lists, as_written(after).lists
+    for name in (*READ, "unsatisfied"):
+        was_rows = dict(zip(old[name].keys, old[name].values, strict=True))
+        rows = dict(zip(new[name].keys, new[name].values, strict=True))
+        label = {"unsatisfied": "waiting"}.get(name, name)
+        said += _some(f"+ {label} {_named(k, rows[k])}" for k in rows if k not in was_rows)
+        said += _some(f"- {label} {_named(k, was_rows[k])}" for k in was_rows if k not in rows)
+        both = [k for k in rows if k in was_rows and rows[k] != was_rows[k]]
+        said += _some(
+            f"~ {label} {_named(k, rows[k])}: {_fields(was_rows[k], rows[k])}" for k in both
+        )
+    said += ["decided then:", *_some(map(_decision, before.decided))]
+    said += ["decided later:", *_some(map(_decision, after.decided))]
+    return said
+
+
+def _named(key: str, value: Any) -> str:
+    name = value.get("Name") if isinstance(value, Mapping) else None
+    return str(name or given(key).replace("\x1e", " ").strip() or "cluster")
+
+
+def _fields(was: Any, now: Any) -> str:
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
+        return f"{_short(was)} -> {_short(now)}"
+    every = {**was, **now}
+    different = [k for k in every if was.get(k) != now.get(k)]
+    return ", ".join(f"{k} {_short(was.get(k))} -> {_short(now.get(k))}" for k in different)
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:40]} … {text[-15:]}"
 
 
 def _decision(decided: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, changed, whole
 from hpc.autoscale.journal.files import Directory, FileEnd, Keeping
 from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.journal.records import (
+    EMPTY,
     LISTS,
     READ,
     VERSION,
@@ -101,7 +102,8 @@ def document(last: Written | None, record: Written) -> dict[str, Any]:
     lists: dict[str, Any] = {}
     for name, rows in record.lists.items():
         if last is None:
-            if rows.keys:
+            # of lists that need not be there, an empty one is another thing than none
+            if rows.keys or name not in EMPTY:
                 lists[name] = whole(rows)
         elif (what := change(last.lists.get(name, NO_ROWS), rows)) is not None:
             lists[name] = what

@@ -1,0 +1,209 @@
+"""A journal for others: names of hosts, jobs, people and places replaced, the same by the same.
+
+What is left decides the same again: numbers at the end of names stay, and names are in the same
+order as before. Two looks are needed, one for all names and one to replace them. Nodearrays, VM
+sizes, regions, and names and ids of nodes stay as they are.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sqlite3
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import fields
+from typing import Any
+from urllib.parse import urlsplit
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.journal.records import PassRecord
+
+_WORD = re.compile(r"[\w.\-\[\]@]+")
+_NUMBER = re.compile(r"\d*$")
+_NODE = re.compile(r"-\d+$")
+_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_PERSON = re.compile(
+    r"user|owner|account|mail|group|project|created_?by|submitter|team", re.IGNORECASE
+)
+_WORDS_OF_OURS = (
+    *("create", "start", "delete", "drain", "undrain", "join", "running", "slots", "nodes"),
+    *("idle", "failed", "overdue", "marked", "gang", "surplus", "unfinished", "asked", "loop"),
+)
+_OF_THE_PROTOCOL = ("Status", "TargetState", "Template", "MachineType", "Region", "State")
+
+
+class Names:
+    """The names of a journal, and what stands for each."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, set[str]] = {}
+        self._kept: set[str] = set(_WORDS_OF_OURS)
+        self._arrays: set[str] = set()
+        self._known: dict[str, str] = {}
+        self._odd: list[str] = []
+
+    # -- the first look
+
+    def learn(self, record: PassRecord) -> None:
+        """Note the names in a record."""
+        self._learn_server(record.config)
+        self._add("host", record.by.get("host"))
+        for node in record.nodes:
+            self._arrays.add(str(node.get("Template")))
+            self._kept.add(str(node.get("Name")))
+            self._add("host", node.get("Hostname"))
+            self._add("address", node.get("PrivateIp"))
+            self._kept.update(str(node.get(key)) for key in _OF_THE_PROTOCOL)
+        for host in record.hosts:
+            self._add("host", host.get("hostname"))
+        for job in record.jobs:
+            self._add("job", job.get("name"))
+            for name in job.get("executing-hostnames") or ():
+                self._add("host", name)
+        for each in (record.config, record.nodes, record.jobs, record.hosts):
+            self._learn_people(each)
+        for own in fields(record):
+            self._keep_keys(getattr(record, own.name))
+
+    def _learn_server(self, config: Mapping[str, Any]) -> None:
+        entries = config.get("clusters")
+        for each in [config, *(entries if isinstance(entries, list) else ())]:
+            url = each.get("url")
+            self._add("server", urlsplit(url).hostname if isinstance(url, str) else None)
+            self._add("cluster", each.get("cluster_name"))
+            self._add("user", each.get("username"))
+
+    def _learn_people(self, value: Any, is_person: bool = False) -> None:
+        """Texts under keys that name people, and paths, at any depth."""
+        if isinstance(value, Mapping):
+            for key, below in value.items():
+                self._learn_people(below, bool(_PERSON.search(str(key))))
+        elif isinstance(value, list | tuple):
+            for below in value:
+                self._learn_people(below, is_person)
+        elif isinstance(value, str):
+            if value.startswith(("/", "~/")):
+                self._add("path", value)
+            elif is_person:
+                self._add("user", value)
+
+    def _keep_keys(self, value: Any) -> None:
+        if isinstance(value, Mapping):
+            for key, below in value.items():
+                self._kept.add(str(key))
+                self._keep_keys(below)
+        elif isinstance(value, list | tuple):
+            for below in value:
+                self._keep_keys(below)
+
+    def _add(self, kind: str, name: Any) -> None:
+        if isinstance(name, str) and name:
+            self._found.setdefault(kind, set()).add(name)
+
+    # -- what stands for them
+
+    def settle(self) -> None:
+        """Choose what stands for each name, once all are known."""
+        domains: set[str] = set()
+        for kind in ("path", "user", "job", "cluster", "server", "host"):
+            names = set(filter(self._is_replaced, self._found.get(kind, ())))
+            if kind in ("host", "server"):
+                domains |= {name.partition(".")[2] for name in names} - {""}
+                names = set(filter(self._is_replaced, (n.partition(".")[0] for n in names)))
+            self._known.update(_stand_ins(kind, names))
+        self._known.update(_stand_ins("domain", domains))
+        for name in self._found.get("host", set()) | self._found.get("server", set()):
+            short, dot, domain = name.partition(".")
+            if dot:
+                own = self._known.get(short, short)
+                self._known[name] = f"{own}.{self._known.get(domain, domain)}"
+        addresses = sorted(filter(_ADDRESS.fullmatch, self._found.get("address", ())))
+        for number, address in enumerate(addresses, 1):
+            self._known[address] = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+        odd = (name for name in self._known if not _WORD.fullmatch(name) and len(name) > 3)
+        self._odd = sorted(odd, key=len, reverse=True)
+
+    def _is_replaced(self, name: str) -> bool:
+        """Not what the library says itself: words of its own, and nodes, which have the names of
+        their nodearrays."""
+        return name not in self._kept and _NODE.sub("", name) not in self._arrays
+
+    # -- the second look
+
+    def text(self, text: str) -> str:
+        """A text with every name replaced."""
+        whole = self._known.get(text)
+        if whole is not None:
+            return whole
+        for name in self._odd:
+            if name in text:
+                text = text.replace(name, self._known[name])
+        return _WORD.sub(self._word, text)
+
+    def _word(self, found: re.Match[str]) -> str:
+        word = found[0]
+        bare = word.rstrip(".")
+        return self._known.get(word) or self._known.get(bare, bare) + word[len(bare) :]
+
+    def value(self, value: Any) -> Any:
+        """A value of JSON with every name in it replaced."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.value(below) for key, below in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.value(below) for below in value]
+        return value
+
+    def record(self, record: PassRecord) -> PassRecord:
+        """A record with every name in it replaced."""
+        own = {f.name: getattr(record, f.name) for f in fields(record)}
+        files = record.doors.get("state")
+        own["doors"] = {key: value for key, value in record.doors.items() if key != "state"}
+        found = PassRecord(**{key: self.value(value) for key, value in own.items()})
+        if files is not None:
+            state = {name: self._file(content) for name, content in files.items()}
+            found.doors = {**found.doors, "state": state}
+        return found
+
+    def _file(self, packed: str) -> str:
+        """The content of a file of state with every name in it replaced; of what is no database
+        only that it is none."""
+        content = zlib.decompress(base64.b64decode(packed))
+        try:
+            content = self._database(content) if content else content
+        except sqlite3.Error:
+            content = b"this was no database"
+        return base64.b64encode(zlib.compress(content, 1)).decode()
+
+    def _database(self, content: bytes) -> bytes:
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.deserialize(content)
+            tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            for (table,) in tables:
+                rows = db.execute(f'SELECT * FROM "{table}"').fetchall()
+                db.execute(f'DELETE FROM "{table}"')
+                for row in rows:
+                    places = ", ".join("?" * len(row))
+                    db.execute(f'INSERT INTO "{table}" VALUES ({places})', self._row(row))
+            db.commit()
+            return db.serialize()
+
+    def _row(self, row: Iterable[Any]) -> list[Any]:
+        return [self.text(value) if isinstance(value, str) else value for value in row]
+
+
+def _stand_ins(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """What stands for names. Names of the same beginning have the same one again, numbers at their
+    ends stay, and the order is as before. Numbers alone tell nothing, and stay."""
+    stems: dict[str, list[str]] = {}
+    for name in names:
+        stem = _NUMBER.sub("", name)
+        if stem:
+            stems.setdefault(stem, []).append(name)
+    for index, stem in enumerate(sorted(stems, key=ht.name_order)):
+        letters = "".join(chr(97 + index // 26**power % 26) for power in (3, 2, 1, 0))
+        for name in stems[stem]:
+            yield name, f"{kind}-{letters}{'-' if name != stem else ''}{name[len(stem) :]}"
