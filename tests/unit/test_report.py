@@ -285,6 +285,27 @@ def test_nothing_can_be_changed_or_found_elsewhere(journal: Path) -> None:
     assert ask(application, "/live.js", method="HEAD")[2] == ""
 
 
+def test_prometheus_and_probes_are_answered(journal: Path) -> None:
+    clock = MockClock(START + 2400)
+    application = LiveApplication(LivePage(str(journal), clock))
+    status, headers, text = ask(application, "/metrics")
+    assert status == "200 OK" and headers["Content-Type"].startswith("text/plain")
+    assert "hpc_autoscale_jobs_unsatisfied 3" in text and "_total" not in text
+    assert "hpc_autoscale_last_good_pass_timestamp_seconds" in text
+    status, _, text = ask(application, "/health")
+    assert status == "200 OK" and json.loads(text)["age_seconds"] == 600
+    JournalWriter(journal).write(a_pass_record(9, ended_by="no answer"))
+    clock.now += 60
+    said = json.loads(ask(application, "/health")[2])
+    assert said["last_error"] == "no answer" and said["age_seconds"] == 660
+
+
+def test_without_a_good_pass_a_probe_hears_that(tmp_path: Path) -> None:
+    application = LiveApplication(LivePage(str(tmp_path / "none"), MockClock()))
+    assert ask(application, "/health")[0] == "503 Service Unavailable"
+    assert ask(application, "/metrics")[2] == ""
+
+
 def test_a_journal_that_is_away_is_said_on_the_page(tmp_path: Path) -> None:
     status, _, text = ask(LiveApplication(LivePage(str(tmp_path / "none"), MockClock())))
     assert status == "200 OK" and "none" in text

@@ -14,6 +14,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.journal import PassRecord
+from hpc.autoscale.metrics import Health
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
 
 SPANS = 200
@@ -76,8 +77,10 @@ class WaitingCause:
 
 @dataclass
 class History:
-    """All that is shown of a journal. Times are unix seconds, `cost` US dollars for the whole
-    time."""
+    """All that is shown of a journal. Times are unix seconds, `cost` US dollars for the whole time.
+
+    `last` is the last pass, `health` what all of them have come to.
+    """
 
     samples: list[Sample] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
@@ -89,11 +92,13 @@ class History:
     cost: float = 0.0
     unpriced: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
-    _last: PassRecord | None = None
+    last: PassRecord | None = None
+    health: Health = field(default_factory=Health)
 
     def add(self, record: PassRecord) -> None:
         """One more pass."""
         self.passes += 1
+        self.health = self.health.after(record.at, record.did)
         self.cluster = str(record.config.get("cluster_name") or self.cluster)
         for error in record.did.get("errors") or ():
             self.errors = [*self.errors[-19:], str(error)]
@@ -106,13 +111,13 @@ class History:
         self.samples.append(sample)
         if len(self.samples) > 4 * SPANS:
             self.samples = _fewer(self.samples, 2 * SPANS)
-        self._last = record
+        self.last = record
 
     def conclude(self) -> History:
         """The same, with what is said of the last pass alone."""
-        if self._last is not None:
-            self.quotas = list(_quotas(self._last.status))
-            self.explanations = _explanations(self._last.did.get("unsatisfied") or ())
+        if self.last is not None:
+            self.quotas = list(_quotas(self.last.status))
+            self.explanations = _explanations(self.last.did.get("unsatisfied") or ())
         return self
 
     def _sample(self, record: PassRecord) -> Sample:

@@ -7,6 +7,7 @@ drawn once for all who look. A browser asks every few seconds for what is new.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 from hpc.autoscale.clock import Clock
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal import Journal, JournalError
+from hpc.autoscale.metrics import of_record, text_of
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.report.charts import ChartError
 from hpc.autoscale.report.history import History, of_records
@@ -99,6 +101,30 @@ class LivePage:
         after = rest.partition("</main>")[2]
         return f'{before}<p id="state" role="status"></p>\n<main>\n{parts[0]}</main>{after}'
 
+    def metrics(self) -> str:
+        """The figures of the last pass, as Prometheus reads them; none before there was one.
+
+        Counts of all passes are left out: they would go back when the journal drops old files.
+        """
+        self.parts()
+        last = self._history.last
+        if last is None:
+            return ""
+        found = of_record(last, self._history.health)
+        return text_of(family for family in found if family.kind != "counter")
+
+    def health(self) -> tuple[bool, str]:
+        """Whether there was a good pass at all, and as JSON when the last ones were."""
+        self.parts()
+        health = self._history.health
+        said = {
+            "last_pass": health.last_pass,
+            "last_good_pass": health.last_good_pass,
+            "age_seconds": health.age(self._clock.time()),
+            "last_error": health.last_error,
+        }
+        return health.last_good_pass is not None, json.dumps(said) + "\n"
+
     def _draw(self) -> None:
         journal = Journal(self._journal, skip_garbled=True)
         try:
@@ -163,6 +189,8 @@ class LiveApplication:
         pages: dict[str, Callable[[], tuple[str, str, bytes, list[tuple[str, str]]]]] = {
             "/": self._whole,
             "/content": self._content,
+            "/metrics": lambda: ("200 OK", "text/plain", self._live.metrics().encode(), []),
+            "/health": self._health,
             "/live.js": lambda: ("200 OK", "text/javascript", _SCRIPT.encode(), []),
         }
         found = pages.get(environ.get("PATH_INFO") or "/")
@@ -176,6 +204,11 @@ class LiveApplication:
     def _content(self) -> tuple[str, str, bytes, list[tuple[str, str]]]:
         text, tag = self._live.parts()
         return "200 OK", "text/plain", text.encode(errors="replace"), [("ETag", tag)]
+
+    def _health(self) -> tuple[str, str, bytes, list[tuple[str, str]]]:
+        is_good, text = self._live.health()
+        status = "200 OK" if is_good else "503 Service Unavailable"
+        return status, "application/json", text.encode(), []
 
 
 def _is_of_this_machine(host: str) -> bool:
