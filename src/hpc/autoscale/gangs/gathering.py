@@ -128,8 +128,12 @@ class Gangs:
                     placed[str(name)].append(node)
         self._members = at
         self._forget(counts.keys())
+        under_way: dict[str, list[Gathering]] = defaultdict(list)
+        for gathering in self._gatherings:  # what is decided about a gang changes none of another
+            if gathering.goal:
+                under_way[gathering.job].append(gathering)
         for name, outcome in gangs.items():
-            mine = [g for g in self._gatherings if g.job == name and g.goal]
+            mine = under_way[str(name)]
             if not outcome.missing and placed[name]:
                 self._is_placed(outcome.job, placed[name], mine, node_mgr)
             else:
