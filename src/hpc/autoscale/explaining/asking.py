@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from hpc.autoscale.explaining.supposing import Supposition
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job, Outcome
-from hpc.autoscale.job.placement import Listener
-from hpc.autoscale.node.nodemanager.supposing import Supposition
+from hpc.autoscale.job.placement import Listener, asked_by
+from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.packing.plan import Plan, Request
 
 Change = Callable[[Supposition], None]
@@ -54,7 +55,7 @@ class Queue:
 
         def watched(jobs: Sequence[Job], listener: Listener | None = None) -> list[Outcome]:
             if self._before is None:
-                self._before = calculator.node_mgr.suppose()
+                self._before = Supposition(placer_of(calculator.node_mgr))
                 packing = calculator.config.get("packing") or {}
                 # what follows is placed by plans, or kept from parts of the cluster
                 self.is_exact = packing.get("objective") != "cost"
@@ -98,7 +99,7 @@ class Queue:
     @staticmethod
     def ask(trial: Supposition, job: Job, request: Request) -> Granted | None:
         """What a job gets of a trial, which stays as it is; None where it is not all."""
-        plan = job.tried_on(trial, request)
+        plan = trial.place(asked_by(job)[0], request, keep=False)
         return Granted(plan, trial) if plan is not None and plan.units >= request.units else None
 
     def _placed(self, turn: int, change: Change | None) -> Supposition:
@@ -108,6 +109,6 @@ class Queue:
         if change is not None:
             change(trial)
         for job, request in self._jobs[:turn]:
-            if request.units > 0 and job.tried_on(trial, request, keep=True) is None:
+            if request.units > 0 and trial.place(asked_by(job)[0], request) is None:
                 self.is_exact = False
         return trial

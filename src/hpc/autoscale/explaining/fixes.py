@@ -20,10 +20,10 @@ from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import Granted, Queue
 from hpc.autoscale.explaining.raising import least_raise, levels
 from hpc.autoscale.explaining.refusals import Found, Known, name_of_limit
+from hpc.autoscale.explaining.supposing import Supposition
 from hpc.autoscale.explaining.words import in_time, per_hour
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.node.nodemanager.supposing import Supposition
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.plan import Request

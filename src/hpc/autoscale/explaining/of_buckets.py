@@ -16,6 +16,7 @@ from hpc.autoscale.explaining.refusals import (
     limits_of_bucket,
     unusable_cause,
 )
+from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.waiting import verdict_of
 from hpc.autoscale.explaining.words import name_of, names_of, per_hour
@@ -86,7 +87,7 @@ def explain_constraints(constraints: Sequence[Any], scene: Scene) -> Verdict:
     node_mgr = scene.calculator.node_mgr
     fitting = job.bucket_candidates(node_mgr.get_buckets()).candidates
     about = "constraints"
-    why = job.who_refuses(node_mgr)
+    why = who_refuses(job, node_mgr)
     if why.units:
         where = names_of(fitting) if fitting else "nodes that are there"
         line = f"A job with these constraints finds room: {where}"

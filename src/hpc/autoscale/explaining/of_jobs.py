@@ -14,6 +14,7 @@ from hpc.autoscale.errors import counted, did_you_mean
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.fixes import fixes_for
 from hpc.autoscale.explaining.refusals import by_bucket
+from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
 from hpc.autoscale.job.job import Job
@@ -42,7 +43,7 @@ def explain_job(name: str, scene: Scene) -> Verdict:
     if verdict is None:
         return _placed(name, mine, scene)
     node_mgr = scene.calculator.node_mgr
-    found = by_bucket(job, job.who_refuses(node_mgr), node_mgr)
+    found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
     verdict = verdict.fixed_by(fixes_for(job, found, scene.queue, node_mgr))
     return _partly(verdict, mine) if mine else verdict
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from hpc.autoscale.explaining.asking import Granted, Queue
+from hpc.autoscale.explaining.supposing import Supposition
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.nodemanager.supposing import Supposition
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.plan import Request
 

@@ -17,12 +17,12 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.holds import HeldBack, ShutOff
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.explaining.codes import CODES, OF_BACKOFF
+from hpc.autoscale.explaining.refusing import Refused, WhyNot
 from hpc.autoscale.explaining.words import at_time, in_time, listed, name_of, names_of
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.node.nodemanager.placing import Refused, WhyNot
 from hpc.autoscale.packing.expr import IDENTITY_NAMES
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.plaintext import in_words, on_one_line

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.refusals import Found, by_bucket, causes_of
+from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.words import at_time
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -20,7 +21,7 @@ def verdict_on_waiting(job: Job, node_mgr: NodeManager, of_gang: str = "") -> Ve
     `of_gang`: what is known of it as a gang of which a part has come. Cost: that of looking for the
     job on every bucket and, where nodes must be asked one by one, on every node.
     """
-    found = by_bucket(job, job.who_refuses(node_mgr), node_mgr)
+    found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
     return verdict_of(job.name, found, of_gang)
 
 

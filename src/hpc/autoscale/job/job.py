@@ -32,15 +32,13 @@ from hpc.autoscale.node.constraints.base import Source, json_of
 from hpc.autoscale.node.constraints.declared import is_declared, is_plain
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
 from hpc.autoscale.packing.expr import UNBOUNDED
-from hpc.autoscale.packing.plan import ONE_SLOT, Plan, Request
+from hpc.autoscale.packing.plan import ONE_SLOT, Request
 from hpc.autoscale.packing.shape import freeze
 from hpc.autoscale.results import AllocationResult, CandidatesResult
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
     from hpc.autoscale.node.nodemanager import NodeManager
-    from hpc.autoscale.node.nodemanager.placing import WhyNot
-    from hpc.autoscale.node.nodemanager.supposing import Supposition
 
 _default_names = count(1)
 # the status where a calculator finds nothing for a job, by whether it scatters
@@ -274,20 +272,10 @@ class Job:
         own = partial(self._compile, own=True)
         return node_mgr._placer.why_not(self._compile(), self.remaining, self.name, own)
 
-    def who_refuses(self, node_mgr: NodeManager) -> WhyNot:
-        """What is in the way of what remains of the job, as things are now; nothing is changed."""
-        own = partial(self._compile, own=True)
-        return node_mgr._placer.who_refuses(self._compile(), self.remaining, self.name, own)
-
     @property
     def remaining(self) -> Request:
         """What remains to be placed of a job of a queue."""
         return self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
-
-    def tried_on(self, trial: Supposition, request: Request, keep: bool = False) -> Plan | None:
-        """The plan for so much of the job on a copy of the engine's state, as `place` of that makes
-        it."""
-        return trial.place(self._compile(), request, keep)
 
     def part(self, node_count: int, where: Sequence[Any]) -> Job:
         """Another job of this name, for so many nodes of those that this one could use and that

@@ -41,7 +41,6 @@ from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artifi
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
-from hpc.autoscale.node.nodemanager.supposing import Supposition
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.listing import nodes_of
@@ -249,10 +248,6 @@ class NodeManager:
         compiled = compile_constraints(parsed)
         ask = Ask(compiled, request, assignment_id or uuid("assignment"))
         return self._placer.place(ask)
-
-    def suppose(self) -> Supposition:
-        """A copy of what work is placed by, to ask what would be if limits or jobs were others."""
-        return Supposition(self._placer)
 
     @property
     def order_policy(self) -> str | OrderPolicy:

@@ -36,7 +36,6 @@ from hpc.autoscale.node.nodemanager.reporting import (
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
-from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.feasibility import Ranking
 from hpc.autoscale.packing.order import OrderPolicy, checked
 from hpc.autoscale.packing.plan import Plan, Request, Step
@@ -45,7 +44,6 @@ from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
 _MOST_SORTINGS = 10_000
-_NODEARRAY = frozenset({"nodearray", "node.nodearray"})
 
 
 class Ask(NamedTuple):
@@ -75,27 +73,6 @@ class Decision(NamedTuple):
     plan: Plan | None
     reasons: Callable[[], list[str]]
     pooled: Sequence[SharedConstraint] = ()
-
-
-class Refused(NamedTuple):
-    """A bucket that refuses a demand or a part of it, why, and how many units a new node of it
-    would take; 0 where none can be made, or would do."""
-
-    bucket: NodeBucket
-    reject: Reject
-    each: int
-
-
-class WhyNot(NamedTuple):
-    """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
-    it takes no more, `answers` are those of constraints that the engine does not understand, and
-    `unpaid` what pools have too little of."""
-
-    request: Request
-    units: int
-    refused: list[Refused]
-    answers: list[Result]
-    unpaid: list[str]
 
 
 class Placer:
@@ -346,42 +323,24 @@ class Placer:
     ) -> list[str]:
         """Why a job's demand cannot be placed, or not all of it, as things are now; nothing is
         changed, and nobody is told. `own`: see `place_job`."""
-        ask = Ask(self._told_whose(compiled, own), request, assignment_id)
-        self.sync()
         with results.muted():
-            decision = self._decide(ask)
-            plan = decision.plan
-            if plan and plan.units >= request.units:
+            decision, _ = self.considered(compiled, request, assignment_id, own)
+            if decision.plan and decision.plan.units >= request.units:
                 return ["there is room for it by now"]
             return decision.reasons()
 
-    def who_refuses(
+    def considered(
         self,
         compiled: Compiled,
         request: Request,
         assignment_id: str,
         own: Callable[[], Compiled],
-    ) -> WhyNot:
-        """`why_not` as values."""
+    ) -> tuple[Decision, Sorted]:
+        """What would become of a job's demand as things are now, and its constraints by who can
+        answer for them. Nothing is changed. `own`: see `place_job`."""
         ask = Ask(self._told_whose(compiled, own), request, assignment_id)
         self.sync()
-        with results.muted():
-            decision, demand = self._decide(ask), self.sorting_of(ask.compiled)
-            planned = () if decision.plan is None else decision.plan.rejects
-            rejects = (*decision.ranking.rejects, *planned)
-            answers = decision.refusals
-        pools = () if demand.opaque else demand.pooled
-        short = [pool for pool in pools if pool.cap(request.units) < request.units]
-        refused = []
-        for candidate, reject in rejects:
-            other = _of_another_array(candidate, demand.common)
-            fit = candidate.opening(demand.common)
-            each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
-            said = reject if other is None else other
-            refused.append(Refused(self.bucket_of(candidate), said, each))
-        units = decision.plan.units if decision.plan else 0
-        unpaid = [pool.refusal(request.units) for pool in short]
-        return WhyNot(request, units, refused, answers, unpaid)
+        return self._decide(ask), self.sorting_of(ask.compiled)
 
     def _told_whose(self, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
         """The constraints, or the job's own where jobs share them and nodes are asked one by
@@ -508,16 +467,6 @@ def _nowhere(ranking: Ranking, refusals: list[Result]) -> Decision:
         None,
         lambda: [*sentences(ranking.rejects), *map(_in_words, refusals)],
     )
-
-
-def _of_another_array(candidate: Candidate, expr: Expr) -> Reject | None:
-    """What a demand for another nodearray says of a candidate: that goes before whatever else it
-    lacks."""
-    for condition in expr.conditions():
-        fit = condition.fit(candidate.bucket_shape) if _NODEARRAY & condition.reads else None
-        if isinstance(fit, Reject):
-            return fit
-    return None
 
 
 def _in_words(refusal: Result) -> str:

@@ -1,0 +1,73 @@
+"""What is in the way of a job, as the engine says it of each bucket."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hpc.autoscale import results
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.placement import considered
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.nodemanager.manager import placer_of
+from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.expr import Expr, Fit
+from hpc.autoscale.packing.plan import Request
+from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.results import Result
+
+_NODEARRAY = frozenset({"nodearray", "node.nodearray"})
+
+
+class Refused(NamedTuple):
+    """A bucket that refuses a demand or a part of it, why, and how many units a new node of it
+    would take; 0 where none can be made, or would do."""
+
+    bucket: NodeBucket
+    reject: Reject
+    each: int
+
+
+class WhyNot(NamedTuple):
+    """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
+    it takes no more, `answers` are those of constraints that the engine does not understand, and
+    `unpaid` what pools have too little of."""
+
+    request: Request
+    units: int
+    refused: list[Refused]
+    answers: list[Result]
+    unpaid: list[str]
+
+
+def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
+    """What is in the way of what remains of a job, as things are now; nothing is changed, and
+    nobody is told."""
+    request = job.remaining
+    with results.muted():
+        decision, demand = considered(job, node_mgr)
+        planned = () if decision.plan is None else decision.plan.rejects
+        rejects = (*decision.ranking.rejects, *planned)
+        answers = decision.refusals
+    pools = () if demand.opaque else demand.pooled
+    short = [pool for pool in pools if pool.cap(request.units) < request.units]
+    refused = []
+    for candidate, reject in rejects:
+        other = _of_another_array(candidate, demand.common)
+        fit = candidate.opening(demand.common)
+        each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
+        bucket = placer_of(node_mgr).bucket_of(candidate)
+        refused.append(Refused(bucket, reject if other is None else other, each))
+    units = decision.plan.units if decision.plan else 0
+    unpaid = [pool.refusal(request.units) for pool in short]
+    return WhyNot(request, units, refused, answers, unpaid)
+
+
+def _of_another_array(candidate: Candidate, expr: Expr) -> Reject | None:
+    """What a demand for another nodearray says of a candidate: that goes before whatever else it
+    lacks."""
+    for condition in expr.conditions():
+        fit = condition.fit(candidate.bucket_shape) if _NODEARRAY & condition.reads else None
+        if isinstance(fit, Reject):
+            return fit
+    return None
