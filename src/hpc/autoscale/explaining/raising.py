@@ -101,7 +101,26 @@ class Level:
         for own, most in allowed:
             if most is not None:
                 own.max_nodes = max(own.max_nodes, most)
+        # limits of a bucket in a group say no more than the group may have
+        plain = {(b.nodearray, b.vm_size): b for b, _ in every if not b.placement_group}
+        for bucket, at in every:
+            outside = plain.get((bucket.nodearray, bucket.vm_size))
+            if outside is not None:
+                self._widen_groups(outside, at, amount)
         trial.changed()
+
+    def _widen_groups(self, bucket: NodeBucket, at: dict[Limit, Limit], amount: int) -> None:
+        """Let placement groups have as many nodes as the bucket may, where nothing else was said of
+        them."""
+        is_own = bucket.max_placement_group_size < bucket.limits.max_count
+        if self.is_group or is_own or self.limit.name.startswith(_QUOTAS):
+            return
+        cores = max(1, bucket.vcpu_count)
+        most = self.most + amount
+        nodes = most if self.unit == "nodes" else most // cores
+        for part, copied in at.items():
+            if part.name.startswith(_GROUP):
+                copied.max_cores = max(copied.max_cores, min(NO_LIMIT, nodes * cores))
 
     def _raise(self, limit: Limit, amount: int, cores: int) -> None:
         if self.is_group:
