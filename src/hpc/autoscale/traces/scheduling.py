@@ -27,7 +27,7 @@ class Task:
     """A job in the queue: it takes `cores` on each of `hosts_wanted` hosts, all at once.
 
     `started` and `ended` are the times of the last run; `lost` counts runs that ended because a
-    host went away, `lost_seconds` the time that they took, `lost_cores` the core seconds.
+    host went away, and `lost_core_seconds` is what they took.
     """
 
     number: int
