@@ -11,12 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from make_trace import lines_of
-
 from hpc.autoscale.traces.choices import Choice, play_of
 from hpc.autoscale.traces.measures import measures_of
 from hpc.autoscale.traces.opening import read_trace
 from hpc.autoscale.traces.playing import play_trace
+from make_trace import lines_of
 
 
 def main() -> None:

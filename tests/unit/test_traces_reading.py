@@ -166,7 +166,11 @@ def test_qstat_as_json_is_the_same(tmp_path: Path) -> None:
         (b"1 2 3\n", "swf", "expected jobs that ran, found none: 1 line set aside"),
         (b"", "swf", "expected jobs that ran, found none: it is empty"),
         (b"x", "sfw", "did you mean 'swf'"),
-        (gzip.compress(swf((1, 0, 0, 60, 1, 60)).encode() * 99, mtime=0)[:60], None, "compressed data"),
+        (
+            gzip.compress(swf((1, 0, 0, 60, 1, 60)).encode() * 99, mtime=0)[:60],
+            None,
+            "compressed data",
+        ),
         (b"\x1f\x8bnothing at all", None, "cannot be read: Unknown compression"),
         (b'{"Jobs": [', "qstat", "expected JSON as qstat"),
         (b'{"jobs": {}}', "qstat", "expected an object with Jobs"),
