@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hpc.autoscale.journal import Journal
-from hpc.autoscale.journal.scrubbing import Names
+from hpc.autoscale.journal.scrubbing import Aliases
 from hpc.autoscale.replaying import Replay
 from simulation import process
 from simulation.day import run_day
@@ -50,7 +50,7 @@ def test_a_day_of_failures_decides_the_same_again(seed: int, with_journal: Path)
     assert [text for text in left_out if not text.startswith(FILES)] == []
     assert len(left_out) < len(passes) / 4
     assert [file.read_bytes() for file in before] == contents
-    names = Names()
+    names = Aliases()
     for record in Journal(with_journal):
         names.learn(record)
     names.settle()

@@ -1,10 +1,12 @@
 """The clock of the process."""
 
+import threading
 import time
 
 import pytest
 
 from hpc.autoscale import clock
+from hpc.autoscale.sidebyside import side_by_side
 
 
 def test_the_real_clock_shows_unix_time(monkeypatch):
@@ -41,3 +43,23 @@ def test_use_clock_returns_the_previous_one():
     """So that it can be put back."""
     mock = clock.use_mock_clock()
     assert clock.use_clock(clock.Clock()) is mock
+
+
+def test_a_listener_hears_its_own_thread_and_those_that_work_for_it():
+    """Two passes in one process do not hear each other, and nobody hears what is none's business."""
+    mine, theirs = [], []
+    clock.use_mock_clock().now = 7.0
+
+    def other():
+        with clock.heard_by(theirs.append):
+            clock.time()
+
+    with clock.heard_by(mine.append):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        side_by_side({"a": clock.time, "b": clock.time})
+        with clock.heard_by(None):
+            clock.time()
+    clock.time()
+    assert (mine, theirs) == ([7.0, 7.0], [7.0])

@@ -9,10 +9,14 @@ import logging
 import pkgutil
 import re
 import reprlib
+import struct
 import types
 import typing
 from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSet
+from contextvars import ContextVar
 from enum import Enum
+from operator import attrgetter, itemgetter
+from pathlib import PurePath
 
 import pytest
 
@@ -57,6 +61,7 @@ VALUES = (
         types.MethodDescriptorType,
         types.WrapperDescriptorType,
     ),
+    *(attrgetter, itemgetter, struct.Struct, PurePath, ContextVar),
     *(re.Pattern, reprlib.Repr, logging.Logger, typing.TypeVar, typing.ParamSpec, typing.NewType),
 )
 

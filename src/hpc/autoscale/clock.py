@@ -6,6 +6,9 @@ for does not belong here.
 """
 
 import time as _time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class Clock:
@@ -36,6 +39,7 @@ class MockClock(Clock):
 
 
 _clock = Clock()
+_hear: ContextVar[Callable[[float], object] | None] = ContextVar("hear", default=None)
 
 
 def use_clock(clock: Clock) -> Clock:
@@ -54,9 +58,25 @@ def use_mock_clock() -> MockClock:
 
 def time() -> float:
     """Seconds since 1970-01-01 UTC by the clock of the process."""
-    return _clock.time()
+    now = _clock.time()
+    hear = _hear.get()
+    if hear is not None:
+        hear(now)
+    return now
 
 
 def sleep(n: float) -> None:
     """Wait for `n` seconds by the clock of the process."""
     _clock.sleep(n)
+
+
+@contextmanager
+def heard_by(hear: Callable[[float], object] | None) -> Iterator[None]:
+    """Within the block, `hear` is told each time that this module gives: to this thread, and to
+    those that work for it (`sidebyside`). Other threads of the process are not listened to. With
+    None, nobody hears of it."""
+    before = _hear.set(hear)
+    try:
+        yield
+    finally:
+        _hear.reset(before)

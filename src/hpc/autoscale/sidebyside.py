@@ -6,6 +6,7 @@ another. Called by the binding of several clusters and by `node.operations`.
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -40,7 +41,8 @@ def side_by_side(
 
 
 def _started(call: Callable[[], T], into: list[T | Exception]) -> threading.Thread:
-    thread = threading.Thread(target=lambda: into.append(_result(call)), daemon=True)
+    here = contextvars.copy_context()
+    thread = threading.Thread(target=lambda: into.append(here.run(_result, call)), daemon=True)
     thread.start()
     return thread
 

@@ -155,13 +155,13 @@ def _print_differences(found: Journal, of: Sequence[int] | None) -> None:
 
 
 def _scrub(found: Journal, to: str | None, last: int | None) -> None:
-    from hpc.autoscale.journal.scrubbing import Names
+    from hpc.autoscale.journal.scrubbing import Aliases
 
     if to is None:
         raise AutoscaleError("expected --to with the directory of the new journal")
     if os.path.exists(to):
         raise AutoscaleError(f"{to}: expected a directory that is not there yet")
-    names, starts, count = Names(), [1], 0
+    names, starts, count = Aliases(), [1], 0
     for record in found:
         names.learn(record)
         count += 1

@@ -1,12 +1,10 @@
-"""A binding and a clock that are listened to: they answer as the ones within them do."""
+"""A binding that is listened to: it answers as the one within it does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale import clock
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.journal.raised import as_json
@@ -23,34 +21,6 @@ COMMANDS = {
     "shutdown_nodes": "delete",
 }
 """The calls of a binding by which a pass changes a cluster, and what they do."""
-
-
-class HeardClock(clock.Clock):
-    """A clock; the recorder hears what time a pass is told."""
-
-    def __init__(self, inner: clock.Clock, recorder: PassRecorder) -> None:
-        self._inner = inner
-        self._recorder = recorder
-
-    @classmethod
-    @contextmanager
-    def in_use(cls, recorder: PassRecorder) -> Iterator[Self]:
-        """Make one that of the process for the block."""
-        inner = clock.use_clock(clock.Clock())
-        heard = cls(inner, recorder)
-        clock.use_clock(heard)
-        try:
-            yield heard
-        finally:
-            clock.use_clock(inner)
-
-    def time(self) -> float:
-        now = self._inner.time()
-        self._recorder.told_time(now)
-        return now
-
-    def sleep(self, n: float) -> None:
-        self._inner.sleep(n)
 
 
 class HeardBinding:

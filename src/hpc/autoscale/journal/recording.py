@@ -11,9 +11,10 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Concatenate, ParamSpec, cast
 
+from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale._version import __version__
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
@@ -22,7 +23,7 @@ from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct
-from hpc.autoscale.journal.listening import HeardBinding, HeardClock
+from hpc.autoscale.journal.listening import HeardBinding
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
@@ -91,7 +92,6 @@ class PassRecorder:
         self.doors: dict[str, Any] = {}
         self._hosts: list[Node] = []
         self._called: dict[str, int] = {}
-        self._here = threading.local()
         self._turn = threading.Lock()
         self._is_new = {"status", "nodes", "jobs", "hosts"}
 
@@ -123,23 +123,12 @@ class PassRecorder:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """While a pass runs: the time that it is told and the ids that it draws are kept."""
-        with HeardClock.in_use(self), hearing_ids(self.ids.append):
+        with clock.heard_by(self.times.append), hearing_ids(self.ids.append):
             yield
 
-    @contextmanager
-    def outside(self) -> Iterator[None]:
+    def outside(self) -> AbstractContextManager[None]:
         """While others work: what time they are told decides nothing here."""
-        depth = getattr(self._here, "depth", 0)
-        self._here.depth = depth + 1
-        try:
-            yield
-        finally:
-            self._here.depth = depth
-
-    def told_time(self, now: float) -> None:
-        """A pass was told the time."""
-        if not getattr(self._here, "depth", 0):
-            self.times.append(now)
+        return clock.heard_by(None)
 
     @_apart
     def heard_reading(self, jobs: Sequence[object], hosts: Sequence[Node]) -> None:

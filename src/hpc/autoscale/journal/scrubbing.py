@@ -34,7 +34,7 @@ _WORDS_OF_OURS = (
 _OF_THE_PROTOCOL = ("Status", "TargetState", "Template", "MachineType", "Region", "State")
 
 
-class Names:
+class Aliases:
     """The names of a journal, and what stands for each."""
 
     def __init__(self) -> None:

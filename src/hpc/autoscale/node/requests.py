@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -59,8 +60,9 @@ class Sender(NamedTuple):
     @classmethod
     def here(cls) -> Sender:
         """This process."""
-        if _assumed.sender is not None:
-            return _assumed.sender
+        assumed = _assumed.get()
+        if assumed.sender is not None:
+            return assumed.sender
         import platform
 
         pid = os.getpid()
@@ -70,8 +72,9 @@ class Sender(NamedTuple):
 
     def state(self) -> SenderState:
         """Whether the process still runs; `unknown` for one that cannot be looked at from here."""
-        if _assumed.state_of is not None:
-            return _assumed.state_of(self)
+        assumed = _assumed.get()
+        if assumed.state_of is not None:
+            return assumed.state_of(self)
         here = Sender.here()
         if self == here:
             return "running"
@@ -90,7 +93,7 @@ class Sender(NamedTuple):
         return f"process {self.pid} on {self.host}" if self.host else "a process not noted"
 
 
-@dataclass
+@dataclass(frozen=True)
 class Assumed:
     """Where ids of requests come from, which process this is, and which others run, when a pass is
     decided again: then that was long ago, and somewhere else. None: as it is."""
@@ -100,37 +103,38 @@ class Assumed:
     state_of: Callable[[Sender], SenderState] | None = None
 
 
-_assumed = Assumed()
+_AS_IT_IS = Assumed()
+_assumed: ContextVar[Assumed] = ContextVar("assumed", default=_AS_IT_IS)
 
 
 @contextmanager
 def assuming(what: Assumed) -> Iterator[None]:
-    """Let something else hold in this process for the block."""
-    global _assumed
-    before, _assumed = _assumed, what
+    """Let something else hold for the block, in this thread and in those that work for it."""
+    before = _assumed.set(what)
     try:
         yield
     finally:
-        _assumed = before
+        _assumed.reset(before)
 
 
 @contextmanager
 def hearing_ids(hear: Callable[[str], object]) -> Iterator[None]:
     """Let somebody hear of each new id in the block."""
-    draw = _assumed.new_id or random_uuid
+    assumed = _assumed.get()
+    draw = assumed.new_id or random_uuid
 
     def drawn() -> str:
         found = draw()
         hear(found)
         return found
 
-    with assuming(replace(_assumed, new_id=drawn)):
+    with assuming(replace(assumed, new_id=drawn)):
         yield
 
 
 def new_request_id() -> str:
     """An id that no request has had."""
-    return random_uuid() if _assumed.new_id is None else _assumed.new_id()
+    return (_assumed.get().new_id or random_uuid)()
 
 
 def _boot() -> str:

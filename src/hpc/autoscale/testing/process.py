@@ -55,6 +55,7 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "packing.order._registered": "order policies of integrations, published: register_policy",
         "results.base.HANDLERS": "result handlers, published: register_result_handler",
         "util._uuid_func": "the source of ids, published: set_uuid_func",
+        "weights.current._unanswered": "providers that hang, which nobody can stop asking",
     }
 )
 """Every name below `hpc.autoscale` that is written to while the process runs, and why it is of the
