@@ -241,7 +241,7 @@ def test_no_nodes_where_there_may_be_no_more(grid):
     for number in (["-n", "1"], ["-s", "1"]):
         grid("create_nodes", *number, code=1)
         assert "no nodes can be created: Bucket(htc, Standard_F4s) can take 0" in grid.errors
-        assert "error: cluster c at http://127.0.0.1:" in grid.errors
+        assert "cluster clusty: no nodes can be created" in grid.errors
         assert "placement_group" not in grid.errors
 
 

@@ -62,6 +62,7 @@ def azscale(simulator, tmp_path, monkeypatch, capsys):
 def test_tables_fit_the_screen(azscale, monkeypatch):
     """The name whole, and of many jobs the first and the number of the others; -l cuts nothing."""
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     lines = azscale("demand").splitlines()
     assert lines[0].split() == ["NAME", "STATE", "SIZE", "JOBS", "$/H"]
     assert max(map(len, lines)) <= 80
@@ -139,6 +140,7 @@ def test_lists_of_other_things_fit_as_well(azscale, monkeypatch):
     azscale("request", "--instancecount", "0", "--name", "htc", "--request-set", name)
     assert name in azscale("request", "list")
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     lines = azscale("request", "list").splitlines()
     assert lines[1].startswith(name)
     monkeypatch.setenv("COLUMNS", "120")

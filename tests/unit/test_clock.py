@@ -46,7 +46,7 @@ def test_use_clock_returns_the_previous_one():
 
 
 def test_a_listener_hears_its_own_thread_and_those_that_work_for_it():
-    """Two passes in one process do not hear each other, and nobody hears what is none's business."""
+    """Two passes in one process do not hear each other."""
     mine, theirs = [], []
     clock.use_mock_clock().now = 7.0
 

@@ -349,8 +349,7 @@ class CommandLine(ABC):
 
         `all` gives an empty list, by which the printer prints every column; `wide` stands for the
         command's columns and the usual ones. Tables of columns that nobody asked for may have
-        others than JSON; on a terminal, or where `COLUMNS` says how wide lines may be, they are
-        cut to its width. Programs that read them get them whole.
+        others than JSON, and are cut to the width of a terminal.
         """
         self._asked_columns = list(columns or ())
         self._width, self._is_short = None, False
@@ -600,9 +599,9 @@ class CommandLine(ABC):
 
 
 def screen_width() -> int | None:
-    """How many characters a line of a table may have: on a terminal, or where COLUMNS says it;
-    None for programs, which read tables whole."""
-    if sys.stdout.isatty() or os.environ.get("COLUMNS"):
+    """How many characters a line of a table may have on a terminal; None for programs, which read
+    tables whole."""
+    if sys.stdout.isatty():
         return shutil.get_terminal_size((80, 24)).columns
     return None
 
