@@ -209,7 +209,8 @@ def test_the_version(config):
 
 
 def test_the_steps_to_a_cluster_of_ones_own(config, tmp_path):
-    """initconfig, connect, buckets: as the README has them, against the simulator."""
+    """From initconfig to autoscale, as the README has them, against the simulator; the passes are
+    in the journal afterwards, without anybody having asked for it, and are decided alike again."""
     azscale = str(Path(sys.executable).with_name("azscale"))
     environment = {**os.environ, "CYCLECLOUD_PASSWORD": "secret", "AUTOSCALE_HOME": str(tmp_path)}
 
@@ -232,3 +233,9 @@ def test_the_steps_to_a_cluster_of_ones_own(config, tmp_path):
     (tmp_path / "autoscale.json").write_text(json.dumps(given))
     assert run("connect", "-c", "autoscale.json") == ""
     assert "Standard_NC4as_T4_v3" in run("buckets", "-c", "autoscale.json")
+    assert "Nothing to do" in run("plan", "-c", "autoscale.json")
+    run("autoscale", "-c", "autoscale.json")
+    assert "NAME" in run("nodes", "-c", "autoscale.json")
+    (made,) = json.loads(run("journal", "show", "-c", "autoscale.json", "-F", "json"))
+    assert made["did"]["errors"] == []
+    assert run("replay", str(tmp_path / "journal")).startswith("1 pass")
