@@ -51,7 +51,8 @@ def pytest_collection(session):
     controller = getattr(plugin, "cov_controller", None)
     if controller is None or not controller.started:
         return (yield)
-    if not hasattr(session.config, "workerinput"):  # the process that has workers does it for them
+    # one process is enough, and what the process measures that has the workers does not count
+    if getattr(session.config, "workerinput", {"workerid": "gw0"})["workerid"] == "gw0":
         _import_all("hpc.autoscale")
         with suppress(ImportError):  # Celery may not be installed
             _import_all("hpc_queue")
