@@ -162,6 +162,7 @@ class Watch:
         self._seen_booting: set[str] = set()
         self._made_now: list[str] = []
         self._told_failed: dict[str, tuple[str, float]] = {}
+        self._may_know_failed: dict[str, float] = {}
         self._told_ready: set[str] = set()
         self._booted_at: dict[str, float] = {}
         self._kept_short: Counter[str] = Counter()
@@ -390,7 +391,11 @@ class Watch:
     def told_nodes(self, count: int, is_true: bool) -> None:
         """A process was told of so many nodes, as they are or once were."""
         self._listed = count
-        if not is_true or self.process is None or self.process.name != "main":
+        if self.process is None or self.process.name != "main":
+            return
+        if not is_true:
+            for node_id in self._boot_failed:
+                self._may_know_failed.setdefault(node_id, self.world.now)
             return
         for node in self.world.cluster.nodes():
             node_id, array = node.node_id, node.nodearray.name
@@ -409,11 +414,13 @@ class Watch:
             return
         since = max(now - 3000.0, self._nothing_known_before(array))
         before = [at for where, at in self._told_failed.values() if where == array and at > since]
+        # a reply of before may have said so already: then the rest began with that
+        now = self._may_know_failed.get(node_id, now)
         self._told_failed[node_id] = array, now
         opened = self._opened.get(array)
         if opened is not None and opened.at > self._nothing_known_before(array):
             opened.times += now >= opened.at + opened.rest
-            opened.at = now
+            opened.at = max(opened.at, now)
         elif before:
             self._opened[array] = Opened(now)
 
