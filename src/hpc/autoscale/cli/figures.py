@@ -6,7 +6,7 @@ Only `azscale` has it. `hpc.autoscale.metrics` works the figures out.
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections import deque
 
 from hpc.autoscale import clock
@@ -14,6 +14,7 @@ from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.parsing import seconds_type
 from hpc.autoscale.errors import AutoscaleError
 
 UNHEALTHY = 2
@@ -28,7 +29,9 @@ class MetricsCommands(CommandLine):
         add = parser.add_argument
         add("--health", action="store_true", help="say how old the last good pass is, and no more")
         add(
-            "--max-age", type=_seconds, help="with --health: exit code 2 when it is older (seconds)"
+            "--max-age",
+            type=seconds_type,
+            help="with --health: exit code 2 when it is older (seconds)",
         )
 
     def metrics(self, config: Config, health: bool = False, max_age: float | None = None) -> None:
@@ -74,13 +77,3 @@ class MetricsCommands(CommandLine):
         print(f"{said}; {known.passes} passes, {known.failed + known.with_errors} not good{why}")
         if max_age is not None and (age is None or age > max_age):
             raise SystemExit(UNHEALTHY)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:
-        raise ArgumentTypeError(f"expected a number of seconds, 0 or more, found {text!r}")
-    return seconds

@@ -179,7 +179,7 @@ def _add_wait_option(parser: ArgumentParser) -> None:
         parser.add_argument(
             "--wait",
             dest="lock_wait",
-            type=_wait,
+            type=seconds_type,
             nargs="?",
             const=inf,
             default=0.0,
@@ -188,7 +188,8 @@ def _add_wait_option(parser: ArgumentParser) -> None:
         )
 
 
-def _wait(text: str) -> float:
+def seconds_type(text: str) -> float:
+    """A number of seconds, 0 or more, as an option has it."""
     try:
         seconds = float(text)
     except ValueError:
