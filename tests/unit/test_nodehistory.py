@@ -303,7 +303,7 @@ def test_an_update_is_all_or_nothing(history):
     """When a node fails half-way nothing is stored, and the next update works."""
 
     class Broken:
-        _server_id = "X"
+        _node_id = "X"
 
         @property
         def required(self):

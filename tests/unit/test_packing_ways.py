@@ -15,6 +15,7 @@ from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import BaseNodeConstraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.node.nodemanager.placing import Placer
 from hpc.autoscale.results import DefaultContextHandler, SatisfiedResult
 
 SIZES = ("Standard_M128", "Standard_F4s_v2")
@@ -227,13 +228,13 @@ def test_reasons_are_made_when_they_are_read(monkeypatch, caplog):
     """Nothing is worked out about jobs that fit nowhere before somebody asks, and then once for
     those that are alike."""
     asked = []
-    why_not = Job._why_not
+    why_not = Placer.why_not
 
-    def counted(job, manager):
-        asked.append(job.name)
-        return why_not(job, manager)
+    def counted(placer, ask):
+        asked.append(ask.assignment_id)
+        return why_not(placer, ask)
 
-    monkeypatch.setattr(Job, "_why_not", counted)
+    monkeypatch.setattr(Placer, "why_not", counted)
     jobs = [Job(f"j{number}", {"ncpus": 500 + number // 10}) for number in range(100)]
     # the logs name some of them, where they are at INFO
     caplog.set_level("WARNING", "hpc.autoscale.results")

@@ -420,8 +420,9 @@ def numbered(name: str) -> tuple[str, int | None]:
 
 def name_order(name: str) -> tuple[str, int, str]:
     """What names of nodes are sorted by: those of one nodearray by number."""
-    stem, number = numbered(name)
-    return stem, number or 0, name
+    # there are thousands to sort, so this is written out
+    stem, _, last = name.rpartition("-")
+    return (stem, int(last), name) if last.isdecimal() else (name, 0, name)
 
 
 def _refuse_overflow(ticks: int) -> None:

@@ -354,7 +354,7 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
 
 def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     """Names, those of one nodearray by number."""
-    return tuple(sorted((str(node.name) for node in nodes), key=ht.name_order))
+    return tuple(sorted([node.name for node in nodes], key=ht.name_order))
 
 
 def busy_nodes(

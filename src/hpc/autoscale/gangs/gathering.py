@@ -30,6 +30,7 @@ from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, 
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import assigned_to, server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.util import parse_boot_timeout
 
@@ -121,9 +122,11 @@ class Gangs:
         at: dict[tuple[str, str, str], list[Node]] = defaultdict(list)
         placed: dict[str, list[Node]] = defaultdict(list)
         for node in node_mgr.get_nodes():
-            if node.managed and node.state not in _NO_USE:
+            # what is only planned is nobody's yet
+            is_there = node.exists or server_id_of(node) is not None
+            if is_there and node.managed and node.state not in _NO_USE:
                 at[_where_of(node)].append(node)
-            for name in node.assignments if gangs else ():
+            for name in assigned_to(node) if gangs else ():
                 if name in gangs:
                     placed[str(name)].append(node)
         self._members = at
@@ -240,7 +243,7 @@ class Gangs:
     def _begin(self, job: Job, place: Place, size: int, goal: int, nodes: Iterable[Node]) -> None:
         own = set(map(id, nodes))
         every = self._members.get(_where(place), ())
-        others = [_id_of(n) for n in every if _id_of(n) and id(n) not in own]
+        others = [_id_of(n) for n in every if server_id_of(n) and id(n) not in own]
         now = self._now
         self._gatherings.append(
             Gathering(job.name, place, size, goal, now, now + self._deadline, now, tuple(others))
@@ -293,7 +296,7 @@ class Gangs:
             free = [node for node in self._of(gathering) if not node.assignments]
             every = self._members.get(_where(gathering.place), ())
             # what has work by now is a node like others from now on
-            taken = {_id_of(n) for n in every if _id_of(n) and n.assignments}
+            taken = {_id_of(n) for n in every if server_id_of(n) and n.assignments}
             others = tuple(sorted(taken.union(gathering.others)))
             place = self._gatherings.index(gathering)
             left = gathering._replace(others=others)
@@ -398,7 +401,7 @@ def is_gang(job: object) -> bool:
 
 def _id_of(node: Node) -> str:
     """The NodeId; an empty text where there is none yet."""
-    return str(node.delayed_node_id.node_id or "")
+    return str(server_id_of(node) or "")
 
 
 def _place_of(node: Node) -> Place:

@@ -24,6 +24,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodehistory import NodeHistory, NodeHistoryResult, NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.node.nodemanager.provisioner import recount
@@ -73,7 +74,7 @@ class DemandCalculator:
         if node_queue is not None or self._is_as_declared:
             self._node_queue._push_all(node_mgr.get_non_failed_nodes())
         if type(self.node_history).decorate is not NullNodeHistory.decorate:
-            known = [node for node in node_mgr.get_nodes() if node.exists and node._server_id]
+            known = [node for node in node_mgr.get_nodes() if node.exists and server_id_of(node)]
             try:
                 self.node_history.decorate(known, config)
             except nodehistory.NodeHistoryError as error:
@@ -270,7 +271,7 @@ class DemandCalculator:
         times: dict[Any, float] = {node_id: time for node_id, _, time in found}
 
         def is_late(node: Node) -> bool:
-            time = times.get(node._server_id)
+            time = times.get(server_id_of(node))
             if time is None:
                 return False
             return time < self.node_history.now() - (

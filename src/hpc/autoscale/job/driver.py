@@ -12,26 +12,20 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from itertools import count, islice
 from typing import Any
 
-from hpc.autoscale import hpclogging as logging
-from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.spare_groups import (
+    add_default_placement_groups as add_default_placement_groups,
+)
 from hpc.autoscale.results.verdicts import Verdict
-from hpc.autoscale.util import NullSingletonLock, SingletonLock, partition, take_lock
-
-# How many placement groups without use are kept at hand, and how many a nodearray may have at most,
-# where the configuration says nothing.
-PLACEMENT_GROUP_BUFFER = 2
-MAX_PLACEMENT_GROUPS = 10_000
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, take_lock
 
 
 class SchedulerDriver(ABC):
@@ -247,41 +241,3 @@ def add_ccnodeid_default_resource(node_mgr: NodeManager) -> None:
     """Let every node have its CycleCloud id as resource `ccnodeid`, so that a scheduler can report
     it back."""
     node_mgr.add_default_resource({}, "ccnodeid", lambda node: node.delayed_node_id.node_id)
-
-
-def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManager) -> None:
-    """Make spare placement groups `<vm size>_pg<i>` for every VM size that can be colocated.
-
-    A nodearray whose groups are named in the configuration (its own section, or that of `default`)
-    gets none. `generated_placement_group_buffer` new ones are made per VM size, never more than
-    `max_placement_groups` in a nodearray altogether.
-    """
-    sections = config.get("nodearrays") or {}
-    by_size = partition(node_mgr.get_buckets(), lambda each: (each.nodearray, each.vm_size))
-    for (nodearray, vm_size), alike in by_size.items():
-        plain = next((each for each in alike if not each.placement_group), None)
-        if plain is None or not plain.supports_colocation:
-            continue
-        found = [each for each in (sections.get(nodearray), sections.get("default")) if each]
-        if any(section.get("placement_groups") for section in found):
-            logging.debug("nodearray %s names its placement groups: none generated", nodearray)
-            continue
-        buckets = (each for each in node_mgr.get_buckets() if each.nodearray == nodearray)
-        taken = {each.placement_group for each in buckets} - {None, ""}
-        buffer = _count(found, plain, "generated_placement_group_buffer", PLACEMENT_GROUP_BUFFER)
-        allowed = _count(found, plain, "max_placement_groups", MAX_PLACEMENT_GROUPS)
-        spare = (name for i in count() if (name := f"{vm_size}_pg{i}") not in taken)
-        for name in islice(spare, max(0, min(buffer, allowed - len(taken)))):
-            node_mgr.add_placement_group(ht.PlacementGroup(name), plain)
-
-
-def _count(
-    sections: Sequence[Mapping[str, Any]], bucket: NodeBucket, key: str, otherwise: int
-) -> int:
-    found = next((s[key] for s in sections if s.get(key) is not None), otherwise)
-    try:
-        return int(found)
-    except (TypeError, ValueError):
-        raise ConfigurationException(
-            f"nodearrays.{bucket.nodearray}.{key}: expected a whole number, found {found!r}"
-        ) from None

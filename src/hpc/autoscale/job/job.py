@@ -31,6 +31,7 @@ from hpc.autoscale.node.constraints import (
 from hpc.autoscale.node.constraints.base import Source, json_of
 from hpc.autoscale.node.constraints.declared import is_declared, is_plain
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
+from hpc.autoscale.node.nodemanager.placing import Ask
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import ONE_SLOT, Request
 from hpc.autoscale.packing.shape import freeze
@@ -236,11 +237,8 @@ class Job:
             failed_as = _REFUSED_AS[all_or_nothing]
         request = self._request(all_or_nothing or self.__colocated)
         if request.units <= 0:
-            reasons = [f"job {self.name} has nothing left to place"]
-            where = node_mgr._placer.where()
-            nothing: AllocationResult[Node] = AllocationResult(
-                "NothingRequested", reasons=reasons, where=where
-            )
+            done, where = [f"job {self.name} has nothing left to place"], node_mgr._placer.where()
+            nothing = AllocationResult[Any]("NothingRequested", reasons=done, where=where)
             return Outcome(node_mgr, self, 0, nothing)
         compiled = self.__compiled if self.__parsed is None else self._compile()
         if not allow_existing:
@@ -250,7 +248,7 @@ class Job:
         plan = None if explain else placer.place_at_once(compiled, request, self.__name)
         if plan is None:
             own = partial(self._compile, own=True)
-            result = placer.place_job(compiled, request, self.__name, failed_as, own)
+            result = placer.place(Ask(compiled, request, self.__name, failed_as, own))
             units = result.total_slots if result else 0
         else:
             units = plan.units
@@ -267,15 +265,15 @@ class Job:
         each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
         return Request(self.iterations_remaining, each, whole)
 
-    def _why_not(self, node_mgr: NodeManager) -> list[str]:
-        """Why what remains of the job cannot be placed, as things are now."""
-        own = partial(self._compile, own=True)
-        return node_mgr._placer.why_not(self._compile(), self.remaining, self.name, own)
-
     @property
     def remaining(self) -> Request:
         """What remains to be placed of a job of a queue."""
         return self._request(self.colocated or self.packing_strategy == PackingStrategy.SCATTER)
+
+    def _ask(self) -> Ask:
+        """The demand for what remains of a job of a queue."""
+        own = partial(self._compile, own=True)
+        return Ask(self._compile(), self.remaining, self.__name, own=own)
 
     def part(self, node_count: int, where: Sequence[Any]) -> Job:
         """Another job of this name, for so many nodes of those that this one could use and that
@@ -390,15 +388,15 @@ class Outcome:
             scatters = self.job.packing_strategy == PackingStrategy.SCATTER
             status = _REFUSED_AS[scatters]
             where = manager._placer.where()
-            return AllocationResult(status, reasons=lambda: self.job._why_not(manager), where=where)
+            return AllocationResult(status, reasons=self._why_not, where=where)
 
         def nodes() -> list[Node]:
             return [node for node in manager.get_nodes() if name in node.assignments]
 
-        def why_not_all() -> list[str]:
-            return self.job._why_not(manager) if self.missing else []
+        return AllocationResult("success", nodes, self.units, self._why_not)
 
-        return AllocationResult("success", nodes, self.units, why_not_all)
+    def _why_not(self) -> list[str]:
+        return self._manager._placer.why_not(self.job._ask()) if self.missing else []
 
 
 def _check(name: object, iterations: object, node_count: object, colocated: object) -> None:

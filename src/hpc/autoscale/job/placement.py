@@ -9,7 +9,6 @@ Why a job got no more is worked out when somebody reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,11 +17,9 @@ from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.node.nodemanager.manager import placer_of
 
 if TYPE_CHECKING:
-    from hpc.autoscale.node.constraints import Compiled
     from hpc.autoscale.node.nodemanager import NodeManager
-    from hpc.autoscale.node.nodemanager.placing import Decision
+    from hpc.autoscale.node.nodemanager.placing import Ask, Decision
     from hpc.autoscale.node.nodemanager.probing import Sorted
-    from hpc.autoscale.packing.plan import Request
     from hpc.autoscale.results.costs import PlanCost
 
 
@@ -66,16 +63,15 @@ def new_strategy(manager: NodeManager, config: Mapping[str, Any]) -> Strategy:
     return made
 
 
-def asked_by(job: Job) -> tuple[Compiled, Request]:
+def asked_by(job: Job) -> Ask:
     """What a strategy must know of a job: its constraints, and what remains to be placed of it."""
-    return job._compile(), job.remaining
+    return job._ask()
 
 
 def considered(job: Job, manager: NodeManager) -> tuple[Decision, Sorted]:
     """What would become of a job as things are now, and its constraints by who can answer for them.
     Nothing is changed."""
-    own = partial(job._compile, own=True)
-    return placer_of(manager).considered(*asked_by(job), job.name, own)
+    return placer_of(manager).considered(asked_by(job))
 
 
 class FirstFit:

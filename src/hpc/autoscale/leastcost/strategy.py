@@ -47,7 +47,7 @@ class _QueuedJob:
 
     def __init__(self, least_cost: LeastCost, job: Job) -> None:
         self.job = job
-        self.compiled, self.request = asked_by(job)
+        self.compiled, self.request = asked_by(job)[:2]
         sorted_ = least_cost.placer.sorting_of(self.compiled)
         self.expr = sorted_.common
         self.can_be_tried = self.request.units > 0 and not (sorted_.needs_probe or sorted_.pooled)

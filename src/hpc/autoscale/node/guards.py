@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.onpremises.hosts import ON_PREMISES
 
 OF_THE_SITE = "is a host on premises, whose worker the loop alone starts and stops"
@@ -134,7 +135,7 @@ class Clearance(NamedTuple):
 def key_of(node: Node) -> object:
     """What a node of the cluster is told from others by, also when a driver returns a copy of
     it."""
-    return node._server_id or id(node)
+    return server_id_of(node) or id(node)
 
 
 class Gate:
@@ -307,7 +308,7 @@ def _managed(node: Node, gate: Gate, command: Command) -> str:
 
 @_guard("created", "NeverCreated", _THERE, _ALL, "The node has a NodeId: CycleCloud made it.")
 def _created(node: Node, gate: Gate, command: Command) -> str:
-    return "" if node._server_id else "was never created"
+    return "" if server_id_of(node) else "was never created"
 
 
 @_guard(
@@ -318,7 +319,7 @@ def _created(node: Node, gate: Gate, command: Command) -> str:
     "The cluster of the node answered in this pass, where it is one of several.",
 )
 def _cluster_answers(node: Node, gate: Gate, command: Command) -> str:
-    listed = (gate.facts.listed or {}).get(str(node._server_id)) or {}
+    listed = (gate.facts.listed or {}).get(str(server_id_of(node))) or {}
     is_away = AWAY in (node.state, listed.get("Status"))
     return "its cluster does not answer in this pass" if is_away else ""
 
@@ -407,7 +408,7 @@ def _host_reported(node: Node, gate: Gate, command: Command) -> str:
     " any more or for a gang that was given up, is not ready by the newer listing.",
 )
 def _still_so(node: Node, gate: Gate, command: Command) -> str:
-    record = (gate.facts.listed or {}).get(str(node._server_id)) or {}
+    record = (gate.facts.listed or {}).get(str(server_id_of(node))) or {}
     why = gate.facts.why.get(key_of(node))
     was_not = why in ("failed", "overdue", "surplus") or (why == "gang" and node.state != "Ready")
     recovered = was_not and record.get("Status") == "Ready"
@@ -439,7 +440,7 @@ def _no_jobs(node: Node, gate: Gate, command: Command) -> str:
     "The node is not to be kept alive, by the newest listing.",
 )
 def _not_kept(node: Node, gate: Gate, command: Command) -> str:
-    record = (gate.facts.listed or {}).get(str(node._server_id)) or {}
+    record = (gate.facts.listed or {}).get(str(server_id_of(node))) or {}
     kept = node.managed and (node.keep_alive or record.get("KeepAlive"))
     return "is to be kept alive" if kept else ""
 

@@ -17,6 +17,7 @@ from typing import Any
 from hpc.autoscale.config.clusters import SEPARATOR, split_name
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import server_id_of
 
 NODE_ID = "ccnodeid"
 """The resource, or key of metadata, in which a host says which node it is."""
@@ -37,7 +38,7 @@ def claimed_ids(host: Node) -> tuple[str, ...]:
 
     Values that are no text, or empty, are left out.
     """
-    said: list[Any] = [host._server_id, host.resources.get(NODE_ID)]
+    said: list[Any] = [server_id_of(host), host.resources.get(NODE_ID)]
     if host.metadata:
         said.append(host.metadata.get(NODE_ID))
     claimed = [each for each in said if each and isinstance(each, str)]
@@ -63,7 +64,7 @@ class Identities:
         self._by_own_id: dict[str, list[Node]] = {}
         self._by_name: dict[str, list[Node]] = {}
         for node in nodes:
-            node_id = node._server_id
+            node_id = server_id_of(node)
             if node_id:
                 self._by_id[node_id] = node
                 if SEPARATOR in node_id:
@@ -87,7 +88,7 @@ class Identities:
         named = self.named(host.hostname)
         if len(named) > 1:
             named = [node for node in named if node.exists]
-        if len({split_name(str(node._server_id))[0] for node in named}) > 1:
+        if len({split_name(str(server_id_of(node)))[0] for node in named}) > 1:
             return None
         if len(named) > 1:
             names = ", ".join(node.name for node in named)

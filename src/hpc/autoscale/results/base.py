@@ -84,12 +84,14 @@ def made(later: Later[T]) -> list[T]:
     return made if isinstance(made, list) else list(made)
 
 
-class Report(ABC):
-    """What handlers are told of one demand: results that are made when somebody reads them."""
+class Report:
+    """What handlers are told of one demand: results that are made when somebody reads them, by
+    `make`, which is called once at most."""
 
-    __slots__ = ("_results",)
+    __slots__ = ("_made_by", "_results")
 
-    def __init__(self) -> None:
+    def __init__(self, make: "Callable[[], Sequence[Result]]" = tuple) -> None:
+        self._made_by = make
         self._results: Sequence[Result] | None = None
 
     @property
@@ -100,9 +102,8 @@ class Report(ABC):
                 self._results = self._make()
         return self._results
 
-    @abstractmethod
     def _make(self) -> "Sequence[Result]":
-        """The results; called once at most."""
+        return self._made_by()
 
     def nodes(self) -> "Sequence[Any]":
         """The nodes that took the demand, where a result of the report has them."""

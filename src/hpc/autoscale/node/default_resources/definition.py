@@ -25,8 +25,8 @@ from hpc.autoscale.node.node.contents import (
     NodeView,
     by_class,
     can_be_shared,
-    given_node_id,
     same,
+    server_id_of,
 )
 from hpc.autoscale.node.node.decrementing import lowered
 from hpc.autoscale.packing.compound import AllOf
@@ -138,7 +138,7 @@ class NodeIdDefault(Value):
 
     @property
     def personal(self) -> Callable[[Node], Any] | None:
-        return given_node_id
+        return server_id_of
 
     def __repr__(self) -> str:
         return "node.delayed_node_id.node_id"
@@ -454,7 +454,7 @@ class Defaults:
         for definition in self.definitions:
             name, personal = definition.name, definition.personal
             if name in own:
-                if own[name] is not given_node_id:  # the only one that every node has a value of
+                if own[name] is not server_id_of:  # the only one that every node has a value of
                     return None
             elif personal is not None:
                 if sample._resources.get(name) is None:

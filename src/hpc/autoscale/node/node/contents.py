@@ -25,8 +25,7 @@ from operator import attrgetter
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.hpctypes import Size, magnitude_bytes
+from hpc.autoscale.hpctypes import NodeId, Size, magnitude_bytes
 from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
 from hpc.autoscale.util import ShellDict
 
@@ -332,10 +331,20 @@ def live_resources(node: Node) -> TrackedDict:
     return node._resources
 
 
-def given_node_id(node: Node) -> ht.NodeId | None:
-    """The NodeId that a node was made with, if it was made of a class."""
-    found: ht.NodeId | None = node.__dict__.get("_node_id")
-    return found
+def server_id_of(node: Node) -> NodeId | None:
+    """The id that the server has given a node, if it has. As `node.delayed_node_id.node_id`, which
+    need not be made for it."""
+    made = node.__dict__.get("delayed_node_id")
+    return node._node_id if made is None else made.node_id
+
+
+def assigned_to(node: Node) -> Collection[str]:
+    """Ids of the jobs that are placed on a node now. As `node.assignments`, which need not be made
+    for it."""
+    made: Collection[str] | None = node.__dict__.get("_Node__assignments")
+    if made is None and node._home is not None:
+        made = node._home.assigned.get(node._position)
+    return made or ()
 
 
 def by_class(nodes: Iterable[Node]) -> tuple[dict[NodeClass, list[Node]], list[Node]]:
@@ -446,7 +455,7 @@ class NodeView:
     @property
     def vacant(self) -> bool:
         """Nothing is assigned."""
-        return not self._node._is_assigned
+        return not assigned_to(self._node)
 
     @property
     def closed(self) -> bool:
@@ -488,7 +497,7 @@ def shape_of(
     return table.shape(
         template,
         free,
-        vacant=not node._is_assigned,
+        vacant=not assigned_to(node),
         closed=node.closed,
         dormant=is_deallocated and not node._in_demand,
     )

@@ -35,8 +35,8 @@ from hpc.autoscale.node.node.contents import (
     TrackedDict,
     TrackedSet,
     TrackedShellDict,
+    assigned_to,
     copied,
-    given_node_id,
     reads,
 )
 from hpc.autoscale.packing.shape import NodeShape
@@ -127,6 +127,7 @@ class Node(ABC):
     # what it was made of together with others like it, until something of it is written to that
     # tells it from them
     _class: NodeClass | None = None
+    _node_id: ht.NodeId | None = None
 
     # what its home keeps as long as an engine knows it
     _closed = False
@@ -235,7 +236,7 @@ class Node(ABC):
     def delayed_node_id(self) -> DelayedNodeId:
         """The identity of the node, before and after the server has given it one."""
         self._require_class("delayed_node_id")
-        return DelayedNodeId(self.name, given_node_id(self))
+        return DelayedNodeId(self.name, self._node_id)
 
     @cached_property
     def _hostname(self) -> ht.Hostname | None:
@@ -553,7 +554,7 @@ class Node(ABC):
         home = self._home
         if home is not None and self._position in home.used:
             return True  # as most are that are asked
-        return bool(self.__keep_alive or self._allocated or self._is_assigned)
+        return bool(self.__keep_alive or self._in_demand)
 
     @required.setter
     def required(self, value: bool) -> None:
@@ -562,22 +563,7 @@ class Node(ABC):
     @property
     def _in_demand(self) -> bool:
         """Work was placed here, or is about to be."""
-        return bool(self._allocated or self._is_assigned)
-
-    @property
-    def _is_assigned(self) -> bool:
-        """Somebody was placed here. As `assignments`, which need not be made for it."""
-        made = self.__dict__.get("_Node__assignments")
-        if made is None and self._home is not None:
-            made = self._home.assigned.get(self._position)
-        return bool(made)
-
-    @property
-    def _server_id(self) -> ht.NodeId | None:
-        """The id that the server has given it, if it has. As `delayed_node_id.node_id`, which
-        need not be made for it."""
-        made = self.__dict__.get("delayed_node_id")
-        return given_node_id(self) if made is None else made.node_id
+        return bool(self._allocated or assigned_to(self))
 
     # -- what it offers, and to whom
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
-from hpc.autoscale.node.node.contents import Change, NodeClass, TrackedSet, shape_of
+from hpc.autoscale.node.node.contents import Change, NodeClass, TrackedSet, assigned_to, shape_of
 from hpc.autoscale.node.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, OneOf, TextPattern, text_pattern
@@ -320,7 +320,7 @@ class BucketNodes:
             return
         if what is Change.OCCUPANCY:
             dormant = not (node.exists or node._in_demand) and node.state == "Deallocated"
-            vacant = not node._is_assigned
+            vacant = not assigned_to(node)
             if (vacant, dormant) == (shape.vacant, shape.dormant):
                 return
             changed = self._occupied(shape, vacant, shape.closed, dormant)

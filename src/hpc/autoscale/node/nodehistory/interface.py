@@ -9,6 +9,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodehistory.draining import Drain
 from hpc.autoscale.node.nodehistory.watching import Rhythm, Sighting
 
@@ -129,9 +130,9 @@ class NullNodeHistory(NodeHistory):
 
 def with_ids(nodes: Iterable[Node]) -> list[Node]:
     """The nodes that have been given a NodeId."""
-    return [node for node in nodes if node._server_id]
+    return [node for node in nodes if server_id_of(node)]
 
 
 def node_id_of(node: Node) -> ht.NodeId:
     """The NodeId of a node that has one."""
-    return node._server_id or ht.NodeId("")
+    return server_id_of(node) or ht.NodeId("")

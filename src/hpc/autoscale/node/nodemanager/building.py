@@ -33,15 +33,8 @@ from hpc.autoscale.node.limits import (
     null_bucket_limits,
     number,
 )
-from hpc.autoscale.node.nodemanager.records import NodeRecords, Record
+from hpc.autoscale.node.nodemanager.records import GARBLED, NodeRecords, Record
 from hpc.autoscale.requestsets.dynamic import DynamicArray, DynamicArrays
-
-# What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a
-# RuntimeError.
-_GARBLED = (
-    *(AttributeError, LookupError, TypeError, ValueError, ArithmeticError, AssertionError),
-    RuntimeError,
-)
 
 
 class _Plain(NamedTuple):
@@ -145,7 +138,7 @@ class Built:
                 made = self._declared(array.name, record, bucket)
                 limits = null_bucket_limits(0, made.vcpu_count)
                 closed = NodeBucket(made, limits, 0, [], valid=False)
-            except _GARBLED:
+            except GARBLED:
                 continue
             self.unusable.append(Unusable(closed, "autoscale.enabled=false"))
 
@@ -166,7 +159,7 @@ class Built:
                     array, record, {**self._cluster, **shared}, bucket, priority - n
                 )
                 made = self._in_groups(plain)
-            except _GARBLED as e:
+            except GARBLED as e:
                 size = getattr(getattr(bucket, "definition", None), "machine_type", None)
                 self.problems.append(
                     f"{where}, VM size {size}: set aside, its record cannot be used: {_why(e)}"
@@ -191,7 +184,7 @@ class Built:
                     limits=array.limits(plain.limits, size),
                 )
                 yield from self._in_groups(own)
-            except _GARBLED as e:
+            except GARBLED as e:
                 self.problems.append(f"dynamic array {array.name}, VM size {size}: {_why(e)}")
 
     def _plain(
@@ -276,7 +269,7 @@ class Built:
                 limits = null_bucket_limits(count, max(1, definition.vcpu_count))
                 definition = definition.in_placement_group(group)
                 yield NodeBucket(definition, limits, 0, [], valid=False, listed=listed)
-            except _GARBLED as e:
+            except GARBLED as e:
                 self.problems.append(f"nodearray {name}, nodes of {size}: {_why(e)}")
                 continue
             self.problems.append(
@@ -355,7 +348,7 @@ class Built:
                     size = bucket.definition and bucket.definition.machine_type
                     count = number(bucket.virtual_machine.vcpu_count, 0)
                     found.update({(name, size): count for name in self._names(array)})
-                except _GARBLED:
+                except GARBLED:
                     continue  # reported when the bucket is built
         return found
 
@@ -380,13 +373,13 @@ class Built:
                 return int(record["CoreCount"])
             aux = vm_sizes.get_aux_vm_size_info(record.get("Region"), ht.VMSize(size))
             return max(0, aux.vcpu_count)
-        except _GARBLED:
+        except GARBLED:
             return 0
 
     def _figure(self, value: Any, default: int, where: str) -> int:
         try:
             return number(value, default)
-        except _GARBLED:
+        except GARBLED:
             self.problems.append(f"{where}: expected a whole number, found {value!r}; not heeded")
             return default
 

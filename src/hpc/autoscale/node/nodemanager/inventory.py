@@ -297,7 +297,7 @@ def artificial_bucket(
     bucket_id: str | None = None,
 ) -> NodeBucket:
     """A bucket without room for new nodes, with the resources of the machine it is made for."""
-    aux = vm_sizes.get_aux_vm_size_info(location, vm_size)
+    size = vm_sizes.get_aux_vm_size_info(location, vm_size) if like is None else like
     definition = NodeDefinition(
         ht.NodeArrayName(nodearray),
         ht.BucketId(bucket_id or nodearray),
@@ -305,9 +305,9 @@ def artificial_bucket(
         location,
         False,
         ht.SubnetId(_UNKNOWN),
-        like.vcpu_count if like is not None else aux.vcpu_count,
-        like.gpu_count if like is not None else aux.gpu_count,
-        like.memory if like is not None else aux.memory,
+        size.vcpu_count,
+        size.gpu_count,
+        size.memory,
         like.placement_group if like is not None else None,
         like.resources if like is not None else {},
         like.software_configuration if like is not None else {},

@@ -25,7 +25,6 @@ from hpc.autoscale.node.nodemanager.policies import (
 )
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
-    DemandReport,
     NothingFound,
     PlacementReport,
     criteria,
@@ -50,13 +49,15 @@ class Ask(NamedTuple):
     """One demand: what it needs, how many units, and who will be assigned.
 
     `failed_as`: the status of a refusal, where it is not to say what kind of refusal it was; None
-    when it is not a calculator that asks.
+    when it is not a calculator that asks. `own`: makes the constraints of a job anew, which then
+    know its name.
     """
 
     compiled: Compiled
     request: Request
     assignment_id: str
     failed_as: str | None = None
+    own: Callable[[], Compiled] | None = None
 
 
 class Decision(NamedTuple):
@@ -273,6 +274,7 @@ class Placer:
 
     def place(self, ask: Ask) -> AllocationResult[Node]:
         """Place a demand, or say why not. Nothing is changed on failure."""
+        ask = self._told_whose(ask)
         plan = self.place_at_once(ask.compiled, ask.request, ask.assignment_id, partly=False)
         if plan is not None:
             self._note_apart(ask, plan)
@@ -301,52 +303,28 @@ class Placer:
             bucket = self.bucket_of(step.candidate)
             self.inventory.apart.note(bucket, step.lo, step.hi, {ask.assignment_id})
 
-    def place_job(
-        self,
-        compiled: Compiled,
-        request: Request,
-        assignment_id: str,
-        failed_as: str | None,
-        own: Callable[[], Compiled],
-    ) -> AllocationResult[Node]:
-        """`place` a job's demand. `own` makes the constraints anew, which then know the job's
-        name."""
-        known = self._told_whose(compiled, own)
-        return self.place(Ask(known, request, assignment_id, failed_as))
-
-    def why_not(
-        self,
-        compiled: Compiled,
-        request: Request,
-        assignment_id: str,
-        own: Callable[[], Compiled],
-    ) -> list[str]:
-        """Why a job's demand cannot be placed, or not all of it, as things are now; nothing is
-        changed, and nobody is told. `own`: see `place_job`."""
+    def why_not(self, ask: Ask) -> list[str]:
+        """Why a demand cannot be placed, or not all of it, as things are now; nothing is changed,
+        and nobody is told."""
         with results.muted():
-            decision, _ = self.considered(compiled, request, assignment_id, own)
-            if decision.plan and decision.plan.units >= request.units:
+            decision, _ = self.considered(ask)
+            if decision.plan and decision.plan.units >= ask.request.units:
                 return ["there is room for it by now"]
             return decision.reasons()
 
-    def considered(
-        self,
-        compiled: Compiled,
-        request: Request,
-        assignment_id: str,
-        own: Callable[[], Compiled],
-    ) -> tuple[Decision, Sorted]:
-        """What would become of a job's demand as things are now, and its constraints by who can
-        answer for them. Nothing is changed. `own`: see `place_job`."""
-        ask = Ask(self._told_whose(compiled, own), request, assignment_id)
+    def considered(self, ask: Ask) -> tuple[Decision, Sorted]:
+        """What would become of a demand as things are now, and its constraints by who can answer
+        for them. Nothing is changed."""
+        ask = self._told_whose(ask)
         self.sync()
         return self._decide(ask), self.sorting_of(ask.compiled)
 
-    def _told_whose(self, compiled: Compiled, own: Callable[[], Compiled]) -> Compiled:
-        """The constraints, or the job's own where jobs share them and nodes are asked one by
-        one."""
-        shared = compiled.source is not None
-        return own() if shared and self.sorting_of(compiled).needs_probe else compiled
+    def _told_whose(self, ask: Ask) -> Ask:
+        """With the job's own constraints, where jobs share them and nodes are asked one by one."""
+        own, compiled = ask.own, ask.compiled
+        if own is None or compiled.source is None or not self.sorting_of(compiled).needs_probe:
+            return ask
+        return ask._replace(compiled=own())
 
     def _tell_refused(self, compiled: Compiled, request: Request) -> None:
         """Tell handlers of a request for which the engine found nothing. Those that ask for the
@@ -361,7 +339,7 @@ class Placer:
                 return self._decide(ask)
 
             refusal = self.planner.refused[key] = NothingFound(decide, self, compiled, request)
-        results.tell(DemandReport(refusal.results))
+        results.tell(results.Report(refusal.results))
 
     def _decide(self, ask: Ask) -> Decision:
         """What is to become of a demand; nothing has changed yet."""

@@ -25,8 +25,12 @@ from hpc.autoscale.util import standalone_hostname
 
 Record = Mapping[str, Any]
 
-# What reading a record may raise. AutoscaleError, for sizes that are none, is a RuntimeError.
-_GARBLED = (AttributeError, TypeError, ValueError, ArithmeticError, RuntimeError)
+GARBLED = (
+    *(AttributeError, LookupError, TypeError, ValueError, ArithmeticError, AssertionError),
+    RuntimeError,
+)
+"""What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a
+RuntimeError."""
 
 _ByGroup = dict[str | None, list["_Alike"]]
 
@@ -217,7 +221,7 @@ def listed(
             if found is None:
                 sample = node_from(record, definition, assume_hostnames)
                 found = known[key] = NodeClass(sample, identify=identify, _hostname=None)
-        except _GARBLED as e:
+        except GARBLED as e:
             problems.append(f"node {record['Name']}: set aside, its record cannot be used: {e!r}")
             continue
         classes.append(found)

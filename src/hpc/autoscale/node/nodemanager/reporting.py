@@ -72,20 +72,6 @@ class NothingFound:
         return [*self._shared, whole]
 
 
-class DemandReport(Report):
-    """What handlers are told of one demand, but for what was placed at once; `make` gives the
-    results when somebody reads them."""
-
-    __slots__ = ("_make_them",)
-
-    def __init__(self, make: Callable[[], Sequence[Result]]) -> None:
-        super().__init__()
-        self._make_them = make
-
-    def _make(self) -> Sequence[Result]:
-        return self._make_them()
-
-
 class PlacementReport(Report):
     """What handlers are told of a request that was placed as a whole."""
 
@@ -119,7 +105,7 @@ class PlacementReport(Report):
 
 def report(placer: Placer, compiled: Compiled, request: Request, decision: Decision) -> None:
     """Tell the handlers what became of a demand, but for the result of the demand itself."""
-    tell(DemandReport(partial(_results, placer, compiled, request, decision)))
+    tell(Report(partial(_results, placer, compiled, request, decision)))
 
 
 def _results(
