@@ -18,12 +18,10 @@ OF_PYTHON = frozenset({"_asdict", "_fields", "_make", "_open", "_replace"})
 LEFT = {
     "autoscaler": 2,
     "example": 2,
-    "job": 4,
-    "node": 1,
+    "job": 3,
     "node.bucket": 3,
     "node.constraints": 1,
     "node.default_resources": 1,
-    "node.nodehistory": 1,
     "node.nodemanager": 15,
     "testing": 1,
 }
