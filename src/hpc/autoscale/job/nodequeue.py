@@ -110,11 +110,9 @@ class NodeQueue:
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
             priorities = self.__priorities
-            self.__sorted = sorted(priorities, key=_by_hostname)
+            names = {node: node.hostname for node in priorities if not node._is_planned}
+            named: dict[Node, str] = {node: name for node, name in names.items() if name}
+            others = [node for node in priorities if node not in named]
+            self.__sorted = [*sorted(named, key=named.__getitem__), *others]
             self.__sorted.sort(key=priorities.__getitem__, reverse=True)
         return self.__sorted
-
-
-def _by_hostname(node: Node) -> tuple[bool, str]:
-    hostname = None if node._is_planned else node.hostname
-    return not hostname, hostname or ""

@@ -70,6 +70,8 @@ class Step(Plan):
     """
 
     __slots__ = ("after", "before", "candidate", "hi", "lo", "opened")
+    rejects: Refusals = ()
+    effects: Sequence[Callable[[], None]] = ()
 
     def __init__(
         self,
@@ -88,8 +90,6 @@ class Step(Plan):
         self.before = before
         self.after = after
         self.opened = opened
-        self.rejects = ()
-        self.effects = ()
 
     @property
     def steps(self) -> Sequence[Step]:

@@ -554,7 +554,7 @@ class Node(ABC):
         home = self._home
         if home is not None and self._position in home.used:
             return True  # as most are that are asked
-        return bool(self.__keep_alive or self._in_demand)
+        return bool(self.__keep_alive or self._allocated or assigned_to(self))
 
     @required.setter
     def required(self, value: bool) -> None:
