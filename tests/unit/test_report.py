@@ -200,7 +200,10 @@ def test_report_finds_the_journal_of_a_configuration(
     ("argv", "said"),
     [
         (["report", "/nowhere"], "there is no journal /nowhere"),
-        (["report", "JOURNAL", "--out", "/nowhere/x.html"], "/nowhere/x.html cannot be written"),
+        (
+            ["report", "JOURNAL", "--out", "/nowhere/x.html"],
+            "x.html: it cannot be written: there is no directory /nowhere",
+        ),
         (["serve", "/nowhere"], "there is no journal /nowhere"),
         (["serve", "JOURNAL", "--bind", "0.0.0.0"], "expected a token"),
         (["serve", "JOURNAL", "--token-file", "/nowhere"], "--token-file: /nowhere cannot be read"),

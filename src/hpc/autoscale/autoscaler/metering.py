@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal.recording import PassRecorder
@@ -47,7 +48,6 @@ def write_figures(
         if health is not None:
             found += families.of_health(health)
         try:
-            exposition.write_atomically(section["file"], exposition.text_of(found))
+            write_whole(section["file"], exposition.text_of(found), 0o644)
         except OSError as error:
-            said = error.strerror or error
-            raise AutoscaleError(f"metrics {section['file']}: {said}") from error
+            raise AutoscaleError(f"metrics {section['file']}: {unwritable(error)}") from error

@@ -9,7 +9,6 @@ at the end of a real pass.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 TOLD_PER_PASS = 500
 """Jobs that one pass tells of at most; the others are told of in later ones."""
@@ -130,12 +130,10 @@ class Telling:
     def _write(self, told: Mapping[str, str]) -> None:
         if self._path is None:
             return
-        unfinished = f"{self._path}.{os.getpid()}"
         try:
-            Path(unfinished).write_text(json.dumps(told), encoding="utf-8")
-            os.replace(unfinished, self._path)
+            write_whole(self._path, json.dumps(told))
         except OSError as error:
-            logging.warning("%s cannot be written: %s", self._path, error.strerror)
+            logging.warning("what jobs were told, %s: %s", self._path, unwritable(error))
 
 
 def _may_be_judged(job: UnsatisfiedJob, judged: set[int]) -> bool:

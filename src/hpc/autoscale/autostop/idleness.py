@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 _NOTICES_KEPT = 50
 
@@ -89,12 +89,10 @@ def write_state(path: str, state: Idleness) -> None:
         "away_since": state.away_since,
         "notices": list(state.notices),
     }
-    unfinished = f"{path}.{os.getpid()}"
     try:
-        Path(unfinished).write_text(json.dumps(content) + "\n", encoding="utf-8")
-        os.replace(unfinished, path)
+        write_whole(path, json.dumps(content) + "\n")
     except OSError as error:
-        raise StateError(f"state file {path} cannot be written: {error.strerror}") from error
+        raise StateError(f"state file {path}: {unwritable(error)}") from error
 
 
 def _understand(found: Any) -> Idleness:

@@ -6,17 +6,15 @@ the session's.
 """
 
 import json
-import os
-import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, NotBefore, RetryAfter
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.wholefiles import write_whole
 
 Clock = Callable[[], float]
 
@@ -99,11 +97,7 @@ class SavedWaits(NotBefore):
 
     def _write(self) -> None:
         entries = [self._encoded(*known) for known in self.all_pending(self._now())]
-        temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
-            temporary.write_text(json.dumps(entries), encoding="utf-8")
-            os.replace(temporary, self._path)
+            write_whole(self._path, json.dumps(entries))
         except OSError as error:
             logging.warning("%s: what servers ask to wait cannot be kept: %s", self._path, error)
-            with suppress(OSError):
-                temporary.unlink()

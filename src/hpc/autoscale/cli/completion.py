@@ -9,9 +9,9 @@ commands `refresh_autocomplete` and `autoscale` write it. `base.CommandLine` own
 from __future__ import annotations
 
 import fnmatch
+import io
 import json
 import os
-import tempfile
 from argparse import Action
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -26,6 +26,7 @@ from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.util import json_dump
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 Completer = Callable[..., list[str]]
 A = TypeVar("A", bound=Action)
@@ -157,19 +158,12 @@ def write_cache(path: str, content: Mapping[str, Any]) -> None:
 
     AutoscaleError when it cannot be written.
     """
+    text = io.StringIO()
+    json_dump(content, text)
     try:
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=CACHE_FILE)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                json_dump(content, stream)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(path, text.getvalue(), 0o600)
     except OSError as problem:
-        raise AutoscaleError(
-            f"what completion knows cannot be written to {path}: {problem.strerror}"
-        ) from problem
+        raise AutoscaleError(f"completion data {path}: {unwritable(problem)}") from problem
 
 
 def note(text: str, *args: object) -> None:

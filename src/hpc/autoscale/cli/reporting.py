@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import sys
-import tempfile
 from argparse import ArgumentParser
 
 from hpc.autoscale.cli.argtypes import warn
@@ -18,6 +17,7 @@ from hpc.autoscale.cli.parsing import start_logging, takes_path
 from hpc.autoscale.clock import Clock
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 DEFAULT_PORT = 8445
 TOKEN = "AZSCALE_TOKEN"
@@ -51,7 +51,10 @@ class ReportCommands(JournalCommands):
         found = Journal(self._path_of(config, journal), skip_garbled=True)
         history = of_records(found)
         history.problems = list(found.problems)
-        _write(out, page(history, title or ""))
+        try:
+            write_whole(out, page(history, title or ""))
+        except OSError as error:
+            raise AutoscaleError(f"--out {out}: {unwritable(error)}") from error
         for problem in found.problems:
             warn("%s", problem)
         print(f"{out}: {history.passes} passes", file=sys.stderr)
@@ -138,19 +141,3 @@ def _is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
         return address == "localhost"
-
-
-def _write(path: str, text: str) -> None:
-    """Write a file as a whole or not at all."""
-    directory = os.path.dirname(os.path.abspath(path))
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", errors="replace", dir=directory, delete=False
-        ) as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(file.name, 0o666 & ~umask)
-        os.replace(file.name, path)
-    except OSError as error:
-        raise AutoscaleError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -6,17 +6,16 @@ kept in memory, and an entry appears whole or not at all, so that several proces
 directory. `retail` is what calls it.
 """
 
-import contextlib
 import hashlib
 import json
 import os
 import stat
 import sys
-import tempfile
 from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.wholefiles import write_whole
 
 EXPIRY = 172_800.0
 """Seconds for which an answer is good."""
@@ -66,7 +65,8 @@ class ResponseCache:
         self._memory[key] = (now, value)
         if value and self._is_usable():
             try:
-                self._write(key, {"key": key, "time": now, "value": value})
+                entry = json.dumps({"key": key, "time": now, "value": value})
+                write_whole(self._path(key), entry, 0o600)
             except OSError as error:
                 self._give_up(f"cannot be written: {error}")
 
@@ -92,18 +92,6 @@ class ResponseCache:
         except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
             logging.debug("Ignoring the cached prices in %s: %s", path, error)
         return None
-
-    def _write(self, key: str, entry: Any) -> None:
-        """Write a file beside the entry and rename it over it, so that nobody reads half of one."""
-        descriptor, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.directory)  # of mode 0600
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(entry, file)
-            os.replace(temporary, self._path(key))
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
 
     def _is_usable(self) -> bool:
         """Whether files may be used; decided, and the directory made, at the first question."""

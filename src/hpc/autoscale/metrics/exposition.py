@@ -5,10 +5,8 @@ Called by `families`, and by the queue. What is measured is not known here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from tempfile import NamedTemporaryFile
 from typing import Literal
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -43,22 +41,6 @@ def labels_of(labels: Mapping[str, str]) -> str:
     """Labels in braces; nothing where there are none."""
     pairs = ",".join(f'{name}="{_escaped(str(value))}"' for name, value in labels.items())
     return f"{{{pairs}}}" if pairs else ""
-
-
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Put a text in the place of a file, which everybody may read; whoever reads it finds the old
-    one or the new one. OSError when it cannot be written."""
-    folder = os.path.dirname(os.path.abspath(path))
-    # node_exporter reads *.prom
-    with NamedTemporaryFile("w", dir=folder, suffix=".new", delete=False, encoding="utf-8") as new:
-        try:
-            new.write(text)
-            new.flush()
-            os.fchmod(new.fileno(), 0o644)
-            os.replace(new.name, path)
-        except BaseException:
-            os.unlink(new.name)
-            raise
 
 
 def _meaning(text: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, unreadable
-from hpc.autoscale.metrics.exposition import write_atomically
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 COUNTED = ("created", "started", "joined", "drained", "deleted")
 """What passes do to nodes, as far as it is counted."""
@@ -61,9 +61,9 @@ class Health:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Put it into the file. HealthError when that is impossible."""
         try:
-            write_atomically(path, json.dumps(asdict(self)) + "\n")
+            write_whole(path, json.dumps(asdict(self)) + "\n", 0o644)
         except OSError as error:
-            raise HealthError(f"health file {path}: {error.strerror or error}") from error
+            raise HealthError(f"health file {path}: {unwritable(error)}") from error
 
 
 def read_health(path: str | os.PathLike[str]) -> Health:

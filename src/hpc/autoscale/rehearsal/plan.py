@@ -10,11 +10,8 @@ that a pass does nothing else, whatever happens meanwhile.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -25,6 +22,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.changes import Cost, PlannedChange, bucket_of
 from hpc.autoscale.rehearsal.inputs import Inputs
 from hpc.autoscale.rehearsal.rehearsing import Rehearsal
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 FORMAT = "azscale plan"
 VERSION = 1
@@ -67,20 +65,10 @@ class PassPlan:
 
     def write(self, path: str) -> None:
         """Write it into a file, as a whole or not at all. PlanError when that is not possible."""
-        directory = os.path.dirname(os.path.abspath(path))
         try:
-            handle, made = tempfile.mkstemp(dir=directory, prefix=".plan-")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                    json.dump(self.to_dict(), stream, indent=1)
-                    stream.write("\n")
-                os.replace(made, path)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(made)
-                raise
+            write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
         except OSError as problem:
-            raise PlanError(f"plan {path}: it cannot be written: {problem.strerror}") from problem
+            raise PlanError(f"plan {path}: {unwritable(problem)}") from problem
 
     @classmethod
     def read(cls, path: str) -> PassPlan:

@@ -21,6 +21,7 @@ from hpc.autoscale.simulator.loading import load_description
 from hpc.autoscale.simulator.reading import Section, read_json_file
 from hpc.autoscale.simulator.runtime import Runtime, new_clock
 from hpc.autoscale.simulator.server import SimulatorServer
+from hpc.autoscale.wholefiles import unwritable, write_whole
 
 DEFAULT_USER = "simulator"
 
@@ -110,12 +111,10 @@ def _ready_file(path: str | None, url: str) -> Iterator[None]:
     if path is None:
         yield
         return
-    unfinished = Path(f"{path}.{os.getpid()}")
     try:
-        unfinished.write_text(json.dumps({"url": url, "pid": os.getpid()}) + "\n")
-        unfinished.replace(path)
+        write_whole(path, json.dumps({"url": url, "pid": os.getpid()}) + "\n")
     except OSError as error:
-        raise StartError(f"ready file {path}: {error.strerror}") from None
+        raise StartError(f"ready file {path}: {unwritable(error)}") from None
     try:
         yield
     finally:
