@@ -373,9 +373,10 @@ def test_what_completion_knows_on_a_full_disk(grid, monkeypatch):
     def full(*args):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("hpc.autoscale.cli.completion.json_dump", full)
+    monkeypatch.setattr("hpc.autoscale.wholefiles.os.fsync", full)
     grid("refresh_autocomplete", code=1)
-    assert f"to {grid.home / '.example_node_cache.json'}: No space left on device" in grid.errors
+    path = grid.home / ".example_node_cache.json"
+    assert f"{path}: it cannot be written: No space left on device" in grid.errors
     assert not [path for path in grid.home.iterdir() if "cache" in path.name]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 import signal
 import sys
 import textwrap
@@ -26,6 +25,7 @@ from hpc.autoscale.autoscaler import (
 from hpc.autoscale.autoscaler.passes import READING_THE_CLUSTER
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.columns import row_order
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
@@ -35,8 +35,7 @@ from hpc.autoscale.requestsets.demand import requested_jobs
 from hpc.autoscale.results import Result
 from hpc.autoscale.util import json_dump
 
-# The width of a line where there is no terminal, and of a status in front of its message.
-_LINE_WIDTH = 120
+# of a status in front of its message
 _STATUS_WIDTH = 24
 
 
@@ -231,8 +230,7 @@ def _print_reason(status: str, message: str, long: bool) -> None:
     prefix = status.ljust(_STATUS_WIDTH) + ":"
     lines = message.splitlines() or [""]
     if not long:
-        width = shutil.get_terminal_size((_LINE_WIDTH, 24)).columns
-        room = max(20, width - len(prefix))
+        room = max(20, text_width() - len(prefix))
         lines = [part for line in lines for part in textwrap.wrap(line, room) or [""]]
     for line in lines:
         print(prefix + line)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from abc import ABC, abstractmethod
 from argparse import ArgumentParser, Namespace
@@ -34,6 +33,7 @@ from hpc.autoscale.cli.completion import (
     write_cache,
 )
 from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
+from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.cli.unknown import KEYWORDS, WIDE, unknown_columns, unknown_in_constraints
 from hpc.autoscale.columns import parse_column
 from hpc.autoscale.errors import AutoscaleError
@@ -358,7 +358,7 @@ class CommandLine(ABC):
         short = self._table_columns(config, cmd) if (output_format or "table") == "table" else []
         self._is_short = bool(short)
         if short:
-            self._width = screen_width()
+            self._width = table_width()
         return short or list(self._columns_by_default_of(config, cmd))
 
     def _cut_nothing(self) -> None:
@@ -596,14 +596,6 @@ class CommandLine(ABC):
         self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
     ) -> list[str]:
         return self._known_to(parsed_args).constraints(prefix)
-
-
-def screen_width() -> int | None:
-    """How many characters a line of a table may have on a terminal; None for programs, which read
-    tables whole."""
-    if sys.stdout.isatty():
-        return shutil.get_terminal_size((80, 24)).columns
-    return None
 
 
 def why_failed(result: results.Result) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.base import CommandLine, Config, screen_width
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config.clusters import members_of, qualified
 from hpc.autoscale.config.secrets import of_its_own
 from hpc.autoscale.cost.formats import az_array_hourly_retail_t, az_array_retail_t
@@ -71,7 +72,7 @@ class CostCommands(CommandLine):
         if output_format != "json":
             columns = [*(["start"] if hourly else []), *_IN_TABLES]
         printed = [[_shown(row, column, output_format) for column in columns] for row in rows]
-        print_rows(columns, printed, sys.stdout, output_format or "table", screen_width())
+        print_rows(columns, printed, sys.stdout, output_format or "table", table_width())
         warn("%s", _total(rows, since, until))
         if failed:
             raise AutoscaleError("; ".join(failed))

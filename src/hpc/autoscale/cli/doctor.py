@@ -6,7 +6,6 @@ Only `azscale` has it. What it looks at is in `checkup`; here it is run and prin
 from __future__ import annotations
 
 import json
-import shutil
 import textwrap
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import for_a_pass
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.checkup import Check, CheckState, Observation, Site, examine
-from hpc.autoscale.cli.painting import print_painted
+from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.cli.parsing import commands_of, start_logging, takes_path
 from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -90,7 +89,7 @@ def _is_bad(finding: Observation) -> bool:
 
 def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
     """A line for each finding, wrapped, and below what failed what to do about it."""
-    width = min(120, shutil.get_terminal_size((80, 24)).columns)
+    width = text_width()
     bad: dict[str, Check] = {}
     skipped = [check.name for check, finding in found if finding.verdict is CheckState.SKIPPED]
     for check, finding in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
@@ -14,6 +13,7 @@ from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.completion import completed_by
+from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.trouble import verdict_on_trouble
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.explaining.asking import Queue
@@ -39,7 +39,6 @@ from hpc.autoscale.results.verdicts import Stand, Verdict
 from hpc.autoscale.util import json_dump
 
 _KINDS = ("job", "node", "bucket")
-_WIDEST = 120
 
 
 class ExplainingCommands(CommandLine):
@@ -189,6 +188,5 @@ def _print(verdict: Verdict, output_format: OutputFormat | None) -> None:
         json_dump(verdict.to_dict(), sys.stdout)
         print()
         return
-    width = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
-    for line in lines_of(verdict, min(width, _WIDEST)):
+    for line in lines_of(verdict, text_width()):
         print(line)

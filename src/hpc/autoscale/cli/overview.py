@@ -5,11 +5,11 @@ A command that stands in none of the groups is in the last one, so none is ever 
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Collection, Mapping
 
+from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.places import FoundConfig
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -64,7 +64,7 @@ def describe_commands(
 
 def _in_groups(summaries: Mapping[str, str], of_drivers: Collection[str]) -> str:
     named = {name for names in GROUPS.values() for name in names}
-    width = min(100, shutil.get_terminal_size((80, 24)).columns)
+    width = text_width()
     lines: list[str] = []
     for heading, names in GROUPS.items():
         shown = [name for name in names if name in summaries]

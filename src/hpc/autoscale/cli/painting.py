@@ -1,12 +1,36 @@
-"""Lines in colours: on a terminal, unless NO_COLOR is set. The text itself acts on no terminal."""
+"""What lines look like on a terminal: how wide they may be, and in which colours.
+
+Colours are for terminals only, and not where NO_COLOR is set. The text itself acts on no terminal.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from typing import Any, TextIO
 
 _COLOURS = {"come": "32", "change": "33", "go": "31", "warn": "1;33", "faint": "2", "title": "1"}
+
+_USUAL, _LEAST, _READABLE = 80, 40, 100
+
+
+def screen_width() -> int:
+    """How many characters a line of the terminal has: 80 where there is none, and never less than
+    40. COLUMNS of the environment comes first."""
+    return max(_LEAST, shutil.get_terminal_size((_USUAL, 24)).columns)
+
+
+def text_width() -> int:
+    """How many characters a line of sentences has: those of the terminal, up to 100, because longer
+    lines are hard to read."""
+    return min(_READABLE, screen_width())
+
+
+def table_width() -> int | None:
+    """How many characters a line of a table may have on a terminal; None for programs, which read
+    tables whole."""
+    return screen_width() if sys.stdout.isatty() else None
 
 
 def is_coloured(stream: Any) -> bool:

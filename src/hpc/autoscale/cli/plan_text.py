@@ -6,13 +6,12 @@ plan is not decided here. Called by the commands plan, apply, demand and autosca
 
 from __future__ import annotations
 
-import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, TextIO
 
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob, shorten
-from hpc.autoscale.cli.painting import print_painted
+from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.errors import counted
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
@@ -37,14 +36,9 @@ NARROW = 80
 _PRICE = 14
 
 
-def terminal_width() -> int:
-    """Columns of the terminal; 80 where there is none."""
-    return max(40, shutil.get_terminal_size((NARROW, 24)).columns)
-
-
 def print_plan(found: Rehearsal, stream: TextIO | None = None) -> None:
-    """Print a plan, as wide as the terminal is: 80 columns where there is none."""
-    for style, line in lines_of(found, terminal_width()):
+    """Print a plan, as wide as the terminal is, up to 100 columns; 80 where there is none."""
+    for style, line in lines_of(found, text_width()):
         print_painted(line, style, stream)
 
 

@@ -17,7 +17,8 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.serving import report
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
-from hpc.autoscale.cli.base import CommandLine, Config, screen_width
+from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, read_arrays
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD
@@ -146,7 +147,7 @@ def _print(sets: Iterable[RequestSet], output_format: OutputFormat | None) -> No
             sizes = ",".join(each.machine_types) or None
             extends = each.extends[0] if each.extends else None
             rows.append([one.name, each.name, extends, *amount, groups, sizes, state, until])
-    print_rows(_COLUMNS, rows, sys.stdout, output_format or "table", screen_width())
+    print_rows(_COLUMNS, rows, sys.stdout, output_format or "table", table_width())
 
 
 def _count(text: str) -> int:

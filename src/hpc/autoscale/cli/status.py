@@ -7,7 +7,6 @@ Only `azscale` has it. What is shown is found out by `standing` and made into li
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.painting import print_painted
+from hpc.autoscale.cli.painting import print_painted, screen_width
 from hpc.autoscale.cli.parsing import draws
 from hpc.autoscale.cli.standing import Standing, look
 from hpc.autoscale.cli.standing_text import screen, summary_line
@@ -84,7 +83,7 @@ class StatusCommands(CommandLine):
             json_dump(standing.to_dict(), sys.stdout)
             print()
             return
-        for line in screen(standing, shutil.get_terminal_size((80, 24)).columns):
+        for line in screen(standing, screen_width()):
             print_painted(line.whole, "plain" if line.beside else _PAINTED[line.style])
 
 

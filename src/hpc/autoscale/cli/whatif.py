@@ -18,7 +18,8 @@ from hpc.autoscale.autoscaler import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.autoscaler.summary import shorten
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.plan_text import SIGNS, terminal_width
+from hpc.autoscale.cli.painting import screen_width
+from hpc.autoscale.cli.plan_text import SIGNS
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.plaintext import on_one_line
@@ -82,7 +83,7 @@ class WhatIfCommands(CommandLine):
             json.dump(said, sys.stdout, indent=2)
             print()
             return
-        for line in _lines(now, then, settings, terminal_width()):
+        for line in _lines(now, then, settings, screen_width()):
             print(line)
 
     def _compared(
