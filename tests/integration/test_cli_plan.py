@@ -8,7 +8,6 @@ import pytest
 
 from builders.grid_cli import grid as grid
 from hpc.autoscale import clock
-from hpc.autoscale.cli.plan_text import in_time
 
 IDLE = 301
 WITHOUT_HOSTS = {"autoscale": {"scheduler_reports_hosts": False}}
@@ -267,11 +266,3 @@ def test_a_plan_that_somebody_has_changed(site):
     (site.home / "plan.json").write_text(json.dumps(saved))
     site("apply", path, code=1)
     assert "its fingerprint is another" in site.errors
-
-
-@pytest.mark.parametrize(
-    ("seconds", "said"), [(40, "40 s"), (301, "5 min"), (7200, "2.0 h"), (119, "119 s")]
-)
-def test_times_in_words(seconds, said):
-    """Short, with their unit."""
-    assert in_time(seconds) == said

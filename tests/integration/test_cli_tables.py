@@ -2,12 +2,14 @@
 HTTP."""
 
 import json
+import sqlite3
 import sys
 
 import pytest
 
-from hpc.autoscale import cli
+from hpc.autoscale import cli, clock
 from hpc.autoscale.cli.base import WIDE_COLUMNS
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
 
 SIZE = "Standard_F4s_v2"
@@ -134,14 +136,90 @@ def test_a_pass_is_not_lost_for_a_typo(site):
     assert "column 'stat'" in site.errors
 
 
-def test_lists_of_other_things_fit_as_well(azscale, monkeypatch):
-    """On a screen; what programs read is whole."""
+def test_the_list_of_request_sets_fits(azscale, monkeypatch):
+    """Into 80 characters on a screen; what programs read is whole, and -l has it all."""
     name = "a-request-set-of-somebody-with-a-long-name"
-    azscale("request", "--instancecount", "0", "--name", "htc", "--request-set", name)
-    assert name in azscale("request", "list")
+    asked = ["--corecount", "8", "--name", "htc"]
+    azscale("request", *asked, "--request-set", name, "--expiration", "3600")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    lines = azscale("request", "list").splitlines()
-    assert lines[1].startswith(name)
-    monkeypatch.setenv("COLUMNS", "120")
-    assert max(map(len, azscale("request", "list").splitlines())) <= 120
+    head, row = azscale("request", "list").splitlines()
+    assert head.split() == ["REQUEST_SET", "NODEARRAY", "WANTS", "STATE", "LAPSES"]
+    assert row.split() == [name, "htc", "8", "cores", "standing", "in", "60", "min"]
+    assert max(len(head), len(row)) <= 80
+    whole = azscale("request", "list", "-l").splitlines()[0].split()
+    (listed,) = json.loads(azscale("request", "list", "-F", "json"))
+    assert [column.upper() for column in listed] == whole
+    assert listed["lapses_at"].endswith("Z")
+
+
+CREATE = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A file with a create of 90 seconds ago that another process still waits for, and a removal of
+    two nodes of two hours ago, one of which was called off."""
+    log = RequestLog(tmp_path / "requests.db")
+    now = clock.time()
+    mock = clock.use_mock_clock()
+    mock.now = now - 7200
+    log.begin_removal("r-1", "deallocate_nodes", [("id-1", "htc-1"), ("id-2", "htc-2")])
+    log.call_off(log.removals[:1])
+    mock.now = now - 90
+    with sqlite3.connect(log.path) as db:
+        log.begin(CREATE)
+        db.execute("UPDATE creates SET host = 'elsewhere'")
+    db.close()
+    mock.now = now
+    return log
+
+
+def test_the_list_of_requests_fits(azscale, kept, monkeypatch):
+    """Into 80 characters on a screen; -l has what JSON has."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = azscale("requests", "--ask").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["REQUEST_ID", "COMMAND", "NODE", "AGE", "STATE", "SERVER"]
+    lines = azscale("requests").splitlines()
+    assert [" ".join(line.split()) for line in lines[1:]] == [
+        f"{CREATE} create_nodes 90 s under way",
+        "r-1 deallocate_nodes htc-1 2 h old",
+        "r-1 deallocate_nodes htc-2 2 h old",
+    ]
+    whole = azscale("requests", "-l").splitlines()[0].split()
+    create, *_ = json.loads(azscale("requests", "--ask", "-F", "json"))
+    assert [column.upper() for column in create] == whole
+    assert (create["server"], create["sender"][:7]) == ("does not know it", "process")
+
+
+def test_what_another_process_waits_for_is_not_dropped(azscale, kept):
+    """Nor anything beside it, unless somebody insists; old entries are dropped, and named ids."""
+    azscale("requests", "drop", "--ids", f"{CREATE},r-1", code=1)
+    assert f"request {CREATE} may be under way" in azscale.err
+    assert (len(kept.creates), len(kept.removals)) == (1, 2)
+    azscale("requests", "drop", "--old")
+    assert azscale.err.endswith("dropped: 2 requests\n")
+    assert (len(kept.creates), len(kept.removals)) == (1, 0)
+    azscale("requests", "drop", "--ids", CREATE, "--force")
+    assert kept.creates == []
+
+
+def test_requests_that_cannot_be_meant(azscale, kept):
+    """Are one line each, and nothing is dropped."""
+    azscale("requests", "drop", code=1)
+    assert "expected --ids or --old, found neither" in azscale.err
+    azscale("requests", "--ids", "r-2", code=1)
+    assert "expected an id that is kept, found 'r-2'; did you mean 'r-1'?" in azscale.err
+    assert len(kept.removals) == 2
+
+
+def test_a_server_that_cannot_be_asked_about_requests(azscale, kept):
+    """Is said in the row; the list is there."""
+    out = azscale("requests", "--ask", "-F", "json", password="wrong")
+    assert [row["server"] and row["server"][:16] for row in json.loads(out)] == [
+        "cannot be asked:",
+        None,
+        None,
+    ]

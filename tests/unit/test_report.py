@@ -207,7 +207,7 @@ def test_report_finds_the_journal_of_a_configuration(
         (["serve", "/nowhere"], "there is no journal /nowhere"),
         (["serve", "JOURNAL", "--bind", "0.0.0.0"], "expected a token"),
         (["serve", "JOURNAL", "--token-file", "/nowhere"], "--token-file: /nowhere cannot be read"),
-        (["serve", "JOURNAL", "--tls-cert", "x"], "expected both or none"),
+        (["serve", "JOURNAL", "--tls-cert", "x"], "expected --tls-cert and --tls-key together"),
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_line(

@@ -9,6 +9,7 @@ import time as _time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 
 
 class Clock:
@@ -68,6 +69,15 @@ def time() -> float:
 def sleep(n: float) -> None:
     """Wait for `n` seconds by the clock of the process."""
     _clock.sleep(n)
+
+
+def in_utc(seconds: float) -> str:
+    """A unix time as text, by the second: `2026-11-23T01:45:21Z`; the number where no calendar has
+    it."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):
+        return f"{seconds:.0f}"
 
 
 @contextmanager

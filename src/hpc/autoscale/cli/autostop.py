@@ -20,7 +20,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.drivers import driver_for
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.cli.listening import add_listening, serve_until_stopped, tls_of
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 from hpc.autoscale.util import SingletonFileLock
@@ -56,17 +56,8 @@ class AutostopCommands(CommandLine):
 
     def serve_autostop_parser(self, parser: ArgumentParser) -> None:
         """Options of serve_autostop."""
-        add = parser.add_argument
         parser.set_defaults(read_only=False)
-        add("--bind", default="127.0.0.1", metavar="ADDRESS", help="listen here (127.0.0.1)")
-        add(
-            "--port",
-            type=int,
-            default=DEFAULT_PORT,
-            help=f"and on this port; 0 for a free one ({DEFAULT_PORT})",
-        )
-        add("--tls-cert", metavar="FILE", help="certificate chain: listen with TLS")
-        add("--tls-key", metavar="FILE", help="private key of the certificate")
+        add_listening(parser, DEFAULT_PORT)
 
     def serve_autostop(
         self,
@@ -77,17 +68,10 @@ class AutostopCommands(CommandLine):
         tls_key: str | None = None,
     ) -> None:
         """Answers nodes that ask whether they may stop, until SIGTERM or SIGINT."""
-        tls = _tls(tls_cert, tls_key)
+        tls = tls_of(tls_cert, tls_key)
         application = new_application(config, self._state_home(config), self._directory)
-        with stop_on_signals() as stop:
-            server = WsgiServer(application, bind, port, tls)
-            try:
-                server.start()
-                print(server.url, flush=True)
-                while not stop.wait(_NOTICE_SECONDS):
-                    pass
-            finally:
-                server.stop()
+        server = WsgiServer(application, bind, port, tls)
+        serve_until_stopped(server, lambda: print(server.url, flush=True))
 
     def autostop_parser(self, parser: ArgumentParser) -> None:
         """Options of autostop."""
@@ -136,11 +120,3 @@ def _look_for_events(watcher: Watcher) -> None:
         watcher.notice()
     except StateError as error:
         warn("%s", error)
-
-
-def _tls(certificate: str | None, key: str | None) -> tuple[str, str] | None:
-    if certificate is None and key is None:
-        return None
-    if certificate is None or key is None:
-        raise AutoscaleError("expected --tls-cert and --tls-key together, found only one")
-    return certificate, key

@@ -18,6 +18,7 @@ from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.parsing import takes_path
+from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.journal import Journal, JournalWriter, Keeping, PassRecord, showing
 from hpc.autoscale.tables import OutputFormat, print_rows
@@ -181,7 +182,7 @@ def _scrub(found: Journal, to: str | None, last: int | None) -> None:
 
 def _print_replayed(passes: Sequence[Replayed]) -> None:
     for each in passes:
-        head = f"pass {each.number} of {showing.moment(each.at)}"
+        head = f"pass {each.number} of {in_utc(each.at)}"
         if each.skipped:
             print(f"{head}: left out: {each.skipped}")
         for index, difference in enumerate(each.differences):

@@ -13,6 +13,7 @@ from typing import Literal, TextIO
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob, shorten
 from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
 
@@ -117,13 +118,6 @@ def _why(group: Sequence[PlannedChange]) -> str:
     if first.spared_by:
         said += f"; what would spare it: {first.spared_by}"
     return on_one_line(said)
-
-
-def in_time(seconds: float) -> str:
-    """A time in words: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def _kept(found: Rehearsal, width: int) -> Iterator[Line]:

@@ -11,8 +11,8 @@ import sys
 from argparse import ArgumentParser
 
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.journal import JournalCommands
+from hpc.autoscale.cli.listening import add_listening, serve_until_stopped, tls_of
 from hpc.autoscale.cli.parsing import start_logging, takes_path
 from hpc.autoscale.clock import Clock
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
@@ -21,7 +21,6 @@ from hpc.autoscale.wholefiles import unwritable, write_whole
 
 DEFAULT_PORT = 8445
 TOKEN = "AZSCALE_TOKEN"
-_NOTICE_SECONDS = 0.5
 
 
 class ReportCommands(JournalCommands):
@@ -63,16 +62,13 @@ class ReportCommands(JournalCommands):
         """Options of serve."""
         add = parser.add_argument
         add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
-        add("--bind", default="127.0.0.1", metavar="ADDRESS", help="listen here (127.0.0.1)")
-        add("--port", type=int, default=DEFAULT_PORT, help=f"0 for a free one ({DEFAULT_PORT})")
+        add_listening(parser, DEFAULT_PORT)
         add(
             "--token-file",
             metavar="FILE",
             help=f"file with the token that is asked for (else ${TOKEN}); needed on any other"
             " address",
         )
-        add("--tls-cert", metavar="FILE", help="certificate chain: listen with TLS")
-        add("--tls-key", metavar="FILE", help="private key of the certificate")
 
     @takes_path
     def serve(
@@ -91,9 +87,7 @@ class ReportCommands(JournalCommands):
         from hpc.autoscale.wsgi.server import WsgiServer
 
         charts.check()
-        if (tls_cert is None) != (tls_key is None):
-            raise ConfigurationException("--tls-cert and --tls-key: expected both or none")
-        tls = (tls_cert, tls_key) if tls_cert and tls_key else None
+        tls = tls_of(tls_cert, tls_key)
         token = _token(token_file)
         if token is None and not _is_loopback(bind):
             raise ConfigurationException(
@@ -102,14 +96,13 @@ class ReportCommands(JournalCommands):
             )
         live = LivePage(self._path_of(config, journal), Clock())
         server = WsgiServer(LiveApplication(live, token), bind, port, tls, "report")
-        with stop_on_signals() as stop:
-            server.start()
+
+        def begun() -> None:
             print(f"{server.url}/", flush=True)
             if token is not None:
                 warn("the user is %s, the password is the token", USER)
-            while not stop.wait(_NOTICE_SECONDS):
-                pass
-            server.stop()
+
+        serve_until_stopped(server, begun)
 
     def _path_of(self, config: str | None, journal: str | None) -> str:
         """The journal that is meant."""

@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 
+from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.cli.argtypes import str_list, warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import table_width
+from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError, counted, did_you_mean
+from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.node.operations import is_known
 from hpc.autoscale.node.requests import Removal, RequestLog, Sent, is_elsewhere, is_old
 from hpc.autoscale.tables import OutputFormat, print_rows
 
 _COLUMNS = ["request_id", "command", "node", "begun", "sender", "state", "server"]
+# of a table that fits on a screen
+_SHORT = ["request_id", "command", "node", "age", "state", "server"]
 
 
 class RequestIdCommands(CommandLine):
@@ -33,6 +39,7 @@ class RequestIdCommands(CommandLine):
         add("--old", action="store_true", help="only those of an hour ago and before")
         add("--ask", action="store_true", help="ask the server about creates, too")
         add("--force", action="store_true", help="drop also what may still be under way")
+        add("--long", "-l", action="store_true", help="a table of all that is known, and whole")
         self._add_output_format(parser)
 
     def requests(
@@ -44,6 +51,7 @@ class RequestIdCommands(CommandLine):
         ask: bool = False,
         force: bool = False,
         output_format: OutputFormat | None = None,
+        long: bool = False,
     ) -> None:
         """Lists creates and removals of which nobody knows whether they happened, or drops some."""
         driver, config = self._prepared(config)
@@ -62,7 +70,15 @@ class RequestIdCommands(CommandLine):
         found = _chosen(every, ids, old)
         if action == "drop":
             _drop(log, found, force)
-        _print(config if ask else None, found, output_format)
+        bindings = new_cluster_bindings(config) if ask else None
+        answers = {one.request_id: _asked(bindings, one) for one in found if bindings}
+        if long or (output_format or "table") != "table":
+            rows = [_row(one, answers) for one in found]
+            print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
+        else:
+            columns = _SHORT if ask else _SHORT[:-1]
+            rows = [_short_row(one, answers)[: len(columns)] for one in found]
+            print_rows(columns, rows, sys.stdout, "table", table_width())
 
 
 def _chosen(every: Sequence[Sent | Removal], ids: Sequence[str], old: bool) -> list[Sent | Removal]:
@@ -91,24 +107,22 @@ def _drop(log: RequestLog, found: Sequence[Sent | Removal], force: bool) -> None
     warn("dropped: %s", counted(len(found), "request"))
 
 
-def _print(
-    config: Config | None, found: Sequence[Sent | Removal], output_format: OutputFormat | None
-) -> None:
-    rows = []
-    for one in found:
-        is_removal = isinstance(one, Removal)
-        rows.append(
-            [
-                one.request_id,
-                one.command if isinstance(one, Removal) else "create_nodes",
-                one.name if isinstance(one, Removal) else None,
-                datetime.fromtimestamp(one.begun, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                str(one.sender),
-                _state(one),
-                None if is_removal or config is None else _asked(config, one.request_id),
-            ]
-        )
-    print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
+def _row(one: Sent | Removal, answers: Mapping[str, str | None]) -> list[str | None]:
+    """What is known of a request, by `_COLUMNS`."""
+    request_id, command, node, _, state, server = _short_row(one, answers)
+    return [request_id, command, node, in_utc(one.begun), str(one.sender), state, server]
+
+
+def _short_row(one: Sent | Removal, answers: Mapping[str, str | None]) -> list[str | None]:
+    """The same by `_SHORT`."""
+    return [
+        one.request_id,
+        one.command if isinstance(one, Removal) else "create_nodes",
+        one.name if isinstance(one, Removal) else None,
+        in_time(clock.time() - one.begun),
+        _state(one),
+        answers.get(one.request_id),
+    ]
 
 
 def _state(one: Sent | Removal) -> str:
@@ -119,10 +133,12 @@ def _state(one: Sent | Removal) -> str:
     return "called off" if isinstance(one, Removal) and one.called_off else "in doubt"
 
 
-def _asked(config: Config, request_id: str) -> str:
-    """What the server knows of a create."""
+def _asked(bindings: ClusterBindingInterface, one: Sent | Removal) -> str | None:
+    """What the server knows of a create; None for a removal, of which it cannot be asked."""
+    if isinstance(one, Removal):
+        return None
     try:
-        known = is_known(new_cluster_bindings(config), request_id)
+        known = is_known(bindings, one.request_id)
     except CycleCloudError as error:
         return f"cannot be asked: {error}"
     return "carried out" if known else "does not know it"

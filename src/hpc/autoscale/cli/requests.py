@@ -10,7 +10,6 @@ import json
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from hpc.autoscale import clock
@@ -19,8 +18,10 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
+from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import AutoscaleError, unreadable
-from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, read_arrays
+from hpc.autoscale.explaining.words import in_time
+from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, ArrayRequest, read_arrays
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
 from hpc.autoscale.tables import OutputFormat, print_rows
@@ -36,6 +37,8 @@ _COLUMNS = [
     "state",
     "lapses_at",
 ]
+# of a table that fits on a screen
+_SHORT = ["request_set", "nodearray", "wants", "state", "lapses"]
 
 
 class RequestCommands(CommandLine):
@@ -62,6 +65,7 @@ class RequestCommands(CommandLine):
             metavar="SECONDS",
             help=f"how long it is wanted if not said again (default and least: {LEAST_SECONDS})",
         )
+        add("--long", "-l", action="store_true", help="a table of all that is known, and whole")
         self._add_output_format(parser)
 
     def request(
@@ -75,12 +79,13 @@ class RequestCommands(CommandLine):
         request_set: str = STANDARD,
         expiration: float = LEAST_SECONDS,
         output_format: OutputFormat | None = None,
+        long: bool = False,
     ) -> None:
         """Wants cores or instances of nodearrays for the next minutes, and makes a pass; `request
         list` prints what is wanted."""
         store = RequestStore(store_path(config, self._state_home(config)))
         if action == "list":
-            _print(store.sets(), output_format)
+            _print(store.sets(), output_format, long)
             return
         arrays = _arrays(name, corecount, instancecount, file)
         reporter = SummaryReporter(errors=False)
@@ -93,7 +98,7 @@ class RequestCommands(CommandLine):
                 request_set,
                 expiration,
             )
-        _print([one for one in store.sets() if one.name == request_set], output_format)
+        _print([one for one in store.sets() if one.name == request_set], output_format, long)
         if summary is None:
             warn("request set %s is recorded; whoever holds the lock serves it", request_set)
         elif not summary.ok:
@@ -129,25 +134,48 @@ def _read(file: str) -> Any:
         raise AutoscaleError(f"{file}: expected a JSON list of definitions: {error}") from error
 
 
-def _print(sets: Iterable[RequestSet], output_format: OutputFormat | None) -> None:
+def _print(
+    sets: Iterable[RequestSet], output_format: OutputFormat | None, long: bool = False
+) -> None:
     """A row for each nodearray of each set; for a set that wants nothing, one without nodearray."""
     now = clock.time()
-    rows = []
+    is_short = not long and (output_format or "table") == "table"
+    rows: list[list[Any]] = []
     for one in sets:
         state = "standing" if one.stands(now) else "lapsed"
-        until = datetime.fromtimestamp(one.lapses_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        requests = read_arrays(one.arrays)
-        if not requests:
-            rows.append([one.name, None, None, 0, None, None, None, state, until])
-        for each in requests:
-            amount = [None, each.cores] if each.cores else [each.nodes, None]
-            unit = "cores" if each.group_cores else "instances"
-            size = each.group_cores or each.group_nodes
-            groups = f"{each.groups} of {size} {unit}" if each.groups else None
-            sizes = ",".join(each.machine_types) or None
-            extends = each.extends[0] if each.extends else None
-            rows.append([one.name, each.name, extends, *amount, groups, sizes, state, until])
-    print_rows(_COLUMNS, rows, sys.stdout, output_format or "table", table_width())
+        left = one.lapses_at - now
+        lapses = f"in {in_time(left)}" if left > 0 else f"{in_time(-left)} ago"
+        until = [state, lapses if is_short else in_utc(one.lapses_at)]
+        of_array = _short_row if is_short else _row
+        rows += [[one.name, *of_array(each), *until] for each in read_arrays(one.arrays) or [None]]
+    if is_short:
+        print_rows(_SHORT, rows, sys.stdout, "table", table_width())
+    else:
+        print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
+
+
+def _row(wanted: ArrayRequest | None) -> list[str | int | None]:
+    """What is wanted of an array, or nothing, by `_COLUMNS`."""
+    if wanted is None:
+        return [None, None, 0, None, None, None]
+    amount = [None, wanted.cores] if wanted.cores else [wanted.nodes, None]
+    unit = "cores" if wanted.group_cores else "instances"
+    size = wanted.group_cores or wanted.group_nodes
+    groups = f"{wanted.groups} of {size} {unit}" if wanted.groups else None
+    sizes = ",".join(wanted.machine_types) or None
+    return [wanted.name, wanted.extends[0] if wanted.extends else None, *amount, groups, sizes]
+
+
+def _short_row(wanted: ArrayRequest | None) -> list[str | int | None]:
+    """The same by `_SHORT`."""
+    name, _, instances, cores, groups, _ = _row(wanted)
+    said = [
+        f"{amount} {unit}"
+        for amount, unit in ((instances, "instances"), (cores, "cores"))
+        if amount
+    ]
+    said += [str(groups)] if groups else []
+    return [name, " and ".join(said) or "nothing"]
 
 
 def _count(text: str) -> int:

@@ -13,7 +13,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from hpc.autoscale import clock
@@ -89,7 +88,7 @@ class ServiceLog(LogReporter):
         return fresh
 
     def _write(self, event: str, fields: dict[str, Any], lines: Iterable[str]) -> None:
-        at = datetime.fromtimestamp(clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = clock.in_utc(clock.time())
         if self._form == "json":
             self._say(json.dumps({"at": at, "event": event, **fields}))
             return

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from hpc.autoscale.cli.standing import STATES, LimitStanding, Standing, StuckJobs
+from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.plaintext import on_one_line
@@ -97,7 +98,7 @@ def summary_line(standing: Standing) -> str:
     nodes = ", ".join(f"{n} {state}" for state in STATES if (n := standing.nodes[state]))
     jobs = standing.jobs
     said = (
-        f"{_moment(standing.at)} {nodes or 'no nodes'}; jobs: {jobs['run']} running,"
+        f"{in_utc(standing.at)} {nodes or 'no nodes'}; jobs: {jobs['run']} running,"
         f" {jobs['will_start']} waiting, {jobs['stuck']} stuck; {standing.cost}"
     )
     return on_one_line(said)
@@ -259,7 +260,3 @@ def _ends(left: str, right: str, width: int) -> str:
 
 def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

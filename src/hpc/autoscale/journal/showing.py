@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
+from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
 from hpc.autoscale.journal.changes import given
 from hpc.autoscale.journal.records import READ, PassRecord, as_written
@@ -16,19 +16,11 @@ COLUMNS = ("pass", "at", "nodes", "jobs", "waiting", "create", "join", "drain", 
 _SHOWN_AT_MOST = 5
 
 
-def moment(seconds: float) -> str:
-    """A time in UTC, by the second."""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, OSError, ValueError):
-        return f"{seconds:.0f}"
-
-
 def row(record: PassRecord) -> list[Any]:
     """What there is to say of a pass on one line, by `COLUMNS`."""
     return [
         record.number,
-        moment(record.at),
+        in_utc(record.at),
         len(record.nodes),
         len(record.jobs),
         len(record.did.get("unsatisfied") or ()),
@@ -69,7 +61,7 @@ def in_words(record: PassRecord) -> list[str]:
     took = record.did.get("duration")
     seconds = f", {took:.1f} s" if isinstance(took, int | float) else ""
     said = [
-        f"pass {record.number} of {moment(record.at)}{seconds}",
+        f"pass {record.number} of {in_utc(record.at)}{seconds}",
         f"by {by.get('program', 'unknown')}, driver {by.get('driver', 'unknown')},"
         f" process {by.get('pid', 'unknown')} on {by.get('host', 'unknown')}",
         f"read: {counted(len(record.nodes), 'node')}, {counted(len(record.jobs), 'job')},"
@@ -101,7 +93,7 @@ def in_words(record: PassRecord) -> list[str]:
 def differences(before: PassRecord, after: PassRecord) -> list[str]:
     """What was another one in a later pass: configuration, what was read, and what was decided."""
     said = [
-        f"pass {before.number} of {moment(before.at)}, pass {after.number} of {moment(after.at)}"
+        f"pass {before.number} of {in_utc(before.at)}, pass {after.number} of {in_utc(after.at)}"
     ]
     for key in sorted({**before.config, **after.config}):
         was, now = before.config.get(key), after.config.get(key)

@@ -5,7 +5,6 @@
 
 import uuid
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import clock
@@ -218,7 +217,7 @@ class MockCluster:
     def _finished(self, action: str, nodes: Sequence[MockNode]) -> str:
         """Remember an operation under a new id."""
         operation_id = str(uuid.uuid4())
-        now = datetime.fromtimestamp(clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = clock.in_utc(clock.time())
         self.operations[operation_id] = MockNodeManagementResult(operation_id, nodes)
         self._operation_status[operation_id] = OperationStatus(action=action, start_time=now)
         return operation_id
