@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,24 @@ BUSY_SECONDS = 30.0
 """How long to wait for another process that is writing."""
 
 
+def _uri(path: str, mode: str) -> str:
+    # the files of a loop are opened several times in each pass
+    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    return f"{_quoted(absolute)}?mode={mode}"
+
+
+@lru_cache(maxsize=100)
+def _quoted(path: str) -> str:
+    return Path(path).as_uri()
+
+
 def connect_to_read(path: str) -> sqlite3.Connection:
     """A connection to a file that is there, which changes nothing on the disk.
 
     A process that was killed while it committed leaves a journal behind, which is to be undone
     before anybody reads. That is done in a copy, in memory; SQLite itself refuses to read then.
     """
-    uri = f"{Path(path).absolute().as_uri()}?mode=ro"
+    uri = _uri(path, "ro")
     connection: sqlite3.Connection | None = None
     try:
         connection = sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
@@ -142,7 +154,7 @@ class SqliteFile:
             raise self.error(self._in_words(error)) from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
-        uri = f"{Path(self.path).absolute().as_uri()}?mode={mode}"
+        uri = _uri(self.path, mode)
         return sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
 
     def _in_words(self, error: sqlite3.Error) -> str:

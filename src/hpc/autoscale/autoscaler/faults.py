@@ -112,6 +112,9 @@ class Faults:
         self, hook: Callable[..., object], found: list[Node], given: list[Node]
     ) -> list[Node]:
         """Those of the nodes that were given; a copy of one stands for it."""
+        exactly = set(map(id, given))
+        if all(id(node) in exactly for node in found):
+            return found  # as most drivers do
         own = set(map(key_of, given))
         hostnames = {node.hostname for node in given if node.hostname}
 

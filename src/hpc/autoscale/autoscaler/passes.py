@@ -396,7 +396,10 @@ class Pass:
 
     def _reported_on_premises(self, nodes: Iterable[Node]) -> set[str]:
         """Names of the hosts on premises that the scheduler reports."""
-        identities = Identities(node for node in nodes if is_on_premises(node))
+        on_premises = [node for node in nodes if is_on_premises(node)]
+        if not on_premises:
+            return set()
+        identities = Identities(on_premises)
         return {str(node.name) for host in self._reading[1] for node in identities.might_be(host)}
 
     def _remember(self, calculator: DemandCalculator) -> bool:

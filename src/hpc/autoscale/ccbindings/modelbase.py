@@ -74,8 +74,11 @@ class Record(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         # most ask by the key as it is
-        found = super().get(key, _MISSING)
-        return super().get(self._key(key), default) if found is _MISSING else found
+        found = dict.get(self, key, _MISSING)
+        if found is not _MISSING:
+            return found
+        stored = self._folding().get(key.lower()) if isinstance(key, str) else None
+        return default if stored is None else dict.get(self, stored, default)
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         if key not in self:

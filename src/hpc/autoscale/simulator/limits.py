@@ -33,27 +33,33 @@ class Tally:
     def __init__(self, nodes: Iterable[SimNode] = (), with_parked: bool = False) -> None:
         self._taken: dict[Scope, Taken] = {}
         self._with_parked = with_parked
+        # many are alike, for whom the scopes are worked out once
+        alike: dict[object, list[SimNode]] = {}
         for node in nodes:
-            self.add(node)
+            place = (node.cluster, id(node.nodearray), id(node.machine_type), node.placement_group)
+            takes = (node.counts or (with_parked and node.parked), node.holds_quota)
+            alike.setdefault((place, takes), []).append(node)
+        for those in alike.values():
+            self.add(those[0], len(those))
 
-    def add(self, node: SimNode) -> None:
-        """Count one more node."""
+    def add(self, node: SimNode, count: int = 1) -> None:
+        """Count one more node, or so many that are like it."""
         array, size = node.nodearray, node.machine_type
         if node.counts or (self._with_parked and node.parked):
             for scope in place_scopes(node.cluster, array, size, node.placement_group):
-                self._count(scope, size.vcpus)
+                self._count(scope, count, size.vcpus)
         if node.holds_quota:
             for scope in quota_scopes(array, size):
-                self._count(scope, size.quota_vcpus)
+                self._count(scope, count, size.quota_vcpus)
 
     def taken(self, scope: Scope) -> Taken:
         """What is in use of the limit of this scope."""
         return self._taken.get(scope, Taken())
 
-    def _count(self, scope: Scope, cores: int) -> None:
+    def _count(self, scope: Scope, nodes: int, cores: int) -> None:
         taken = self._taken.setdefault(scope, Taken())
-        taken.nodes += 1
-        taken.cores += cores
+        taken.nodes += nodes
+        taken.cores += nodes * cores
 
 
 def bucket_scope(cluster: str, array: Nodearray, size: MachineType) -> Scope:

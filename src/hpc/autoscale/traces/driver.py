@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.job.driver import SchedulerDriver, add_default_placement_groups
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.traces.scheduling import Scheduler, Task, TraceHost
 
 
@@ -33,6 +35,11 @@ class TraceDriver(SchedulerDriver):
     def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
         """The configuration as it is."""
         return config
+
+    def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
+        """As every driver does, but that hosts say themselves which nodes they are, so that no
+        resource has to."""
+        add_default_placement_groups(config, node_mgr)
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         scheduler = self._scheduler
@@ -86,8 +93,9 @@ def _waiting(task: Task) -> Job:
 
 
 def _reported(host: TraceHost) -> SchedulerNode:
-    node = SchedulerNode(host.hostname, {"ncpus": host.cores, "ccnodeid": host.node_id})
-    node.available["ncpus"] = host.free
-    for number in host.runs:
-        node.assign(str(number))
+    node = SchedulerNode(host.hostname, {"ncpus": host.cores})
+    node.delayed_node_id.node_id = ht.NodeId(host.node_id)
+    if host.runs:
+        node.available["ncpus"] = host.free
+        node.assignments.update(map(str, host.runs))
     return node

@@ -47,12 +47,16 @@ _REPLACE = (
 
 
 def _record(row: Sequence[Any]) -> NodeRecord:
-    record = NodeRecord(*row)
-    return record._replace(
-        create_time=moment(record.create_time, math.inf),
-        last_match_time=moment(record.last_match_time, math.inf),
-        ready_time=moment(record.ready_time, 0.0),
-        ignore=bool(record.ignore),
+    node_id, hostname, instance_id, created, matched, ready, deleted, ignore = row
+    return NodeRecord(
+        node_id,
+        hostname,
+        instance_id,
+        moment(created, math.inf),
+        moment(matched, math.inf),
+        moment(ready, 0.0),
+        deleted,
+        bool(ignore),
     )
 
 

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 from hpc.autoscale import hpclogging as logging
@@ -143,7 +144,7 @@ class SQLiteNodeHistory(NodeHistory):
     def gone(self) -> frozenset[str]:
         """The ids of nodes that there were before and are not any more, until they are retired."""
         query = "SELECT node_id FROM nodes WHERE delete_time IS NOT NULL"
-        return self._run(lambda conn: frozenset(row[0] for row in conn.execute(query)))
+        return self._run(lambda conn: frozenset(chain.from_iterable(conn.execute(query))))
 
     def note_scheduler(
         self, reported: Collection[str], missing: Collection[str], given_up: Collection[str]
@@ -376,6 +377,8 @@ def _moved(record: NodeRecord, gap: watching.Gap, now: float) -> NodeRecord:
     count for that.
     """
     by, created = gap.uncounted, record.create_time
+    if not by and (record.delete_time is None or record.was_ready):
+        return record
     if not record.was_ready:
         if gap.is_known and record.delete_time is not None:
             created = watching.moved(created, now - record.delete_time, now)

@@ -162,7 +162,7 @@ def after_update(
         missing = seen.missing_time
         if missing is not None:
             missing = moved(missing, shift, now)
-        after[node_id] = seen._replace(idle_passes=passes, missing_time=missing)
+        after[node_id] = Sighting(passes, seen.reported, missing)
     return after
 
 

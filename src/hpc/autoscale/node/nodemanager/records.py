@@ -288,9 +288,14 @@ def refresh(node: Node, record: Record, assume_hostnames: bool = False) -> None:
     node.delayed_node_id.node_id = record.get("NodeId") or node.delayed_node_id.node_id
     if record.get("Name") and record["Name"] != node.name:
         node._rename(record["Name"])
-    node.state = record.get("Status") or node.state
-    node.target_state = record.get("TargetState") or node.target_state
-    node.exists = node.target_state == "Started"
+    state, target = record.get("Status"), record.get("TargetState") or node.target_state
+    # each that is written is looked at by the engine
+    if state and state != node.state:
+        node.state = state
+    if target != node.target_state:
+        node.target_state = target
+    if node.exists != (target == "Started"):
+        node.exists = target == "Started"
     node.instance_id = record.get("InstanceId") or node.instance_id
     hostname = hostname_of(record, node.software_configuration, assume_hostnames)
     address = text(record, "PrivateIp")
