@@ -1,49 +1,149 @@
 """What the journal costs a pass of a loop: `python benchmarks/journal_cost.py [--nodes 5000]`.
 
-Passes with and without a journal take turns, over two clusters that are alike: nodes that all run a
-job, and jobs that wait for a quota. Printed are the CPU seconds of both, the best of each, and by
-how much a journal adds to that; the first passes, whose records stand by themselves, are apart.
+Nodes that all run a job, and jobs that wait for a quota; in each pass one job has ended and another
+one has begun, so that something has changed. Times of whole passes differ by more than the journal
+costs, so its own calls are timed within each pass: the CPU seconds of them all, summed, are held
+against those of the rest of the same pass. Printed are the share in all passes together and in the
+cheapest and the dearest of them, how many functions were called by either (no noise changes that),
+and how many objects the journal keeps. Then the same for passes that are each made by a process of
+their own, as cron does it (`--fresh`: so many), the first of which writes all there is.
 """
 
 import argparse
 import gc
+import json
+import logging
 import os
+import statistics
+import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.autoscaler.journaling import LoopJournal
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.journal.listening import HeardBinding
+from hpc.autoscale.journal.recording import PassRecorder
+
+JOURNAL, REST = "journal", "rest"
+
+
+class Meter:
+    """Who uses the CPU while a pass runs: the journal, or the rest of the pass."""
+
+    def __init__(self) -> None:
+        self.seconds: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        self.kept = 0
+        self._who: str | None = None
+        self._since = 0.0
+        self._counts = False
+        self._blocks = 0
+
+    @contextmanager
+    def of(self, who: str, if_running: bool = True) -> Iterator[None]:
+        """Meanwhile the CPU is used by `who`."""
+        before = self._who
+        if if_running and before is None:
+            yield
+            return
+        self._switch(who)
+        try:
+            yield
+        finally:
+            self._switch(before)
+
+    def _switch(self, who: str | None) -> None:
+        now = time.process_time()
+        if self._who is not None:
+            self.seconds[self._who] += now - self._since
+        if self._counts and JOURNAL in (who, self._who) and who != self._who:
+            blocks = sys.getallocatedblocks()
+            self.kept += blocks - self._blocks if self._who == JOURNAL else 0
+            self._blocks = blocks
+        self._who = who
+        self._since = time.process_time()
+
+    def run(self, one: Callable[[], object]) -> None:
+        """A pass."""
+        with self.of(REST, if_running=False):
+            one()
+
+    def count(self, one: Callable[[], object]) -> None:
+        """A pass whose calls of functions are counted, which takes far longer."""
+
+        def profile(frame: object, event: str, argument: object) -> None:
+            if event in ("call", "c_call") and self._who is not None:
+                self.calls[self._who] += 1
+
+        self._counts = True
+        sys.setprofile(profile)
+        try:
+            self.run(one)
+        finally:
+            sys.setprofile(None)
+            self._counts = False
+
+    def times(self, kind: type, who: str, *names: str) -> None:
+        """Let methods of a class be those of `who`."""
+        for name in names:
+            setattr(kind, name, self._timed(getattr(kind, name), who))
+
+    def _timed(self, method: Callable[..., Any], who: str) -> Callable[..., Any]:
+        @wraps(method)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            with self.of(who):
+                return method(*args, **kwargs)
+
+        return timed
+
+
+def metered() -> Meter:
+    """A meter of everything that a pass calls of the journal."""
+    meter = Meter()
+    meter.times(LoopJournal, JOURNAL, "listen", "begin", "keep")
+    heard = [name for name in vars(PassRecorder) if name.startswith("heard")]
+    meter.times(PassRecorder, JOURNAL, "around", *heard)
+    meter.times(HeardBinding, JOURNAL, "get_cluster_status", "get_nodes", "check_listing")
+    meter.times(HeardBinding, REST, "_ask")  # that is the cluster within it, and its server
+    return meter
 
 
 class BusyDriver(GenericDriver):
-    """Every node runs a job, and others wait."""
+    """Every node runs a job, and others wait. In each pass one job more has ended."""
 
     def __init__(self, nodes: int, waiting: int) -> None:
         super().__init__("benchmark")
         self._nodes = nodes
         self._waiting = waiting
+        self.ended = 0
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         jobs, hosts = [], []
         for number in range(self._nodes):
             host = SchedulerNode(f"host-{number}", {"ncpus": 4})
-            host.assign(f"running-{number}")
+            name = f"running-{number + (self._nodes if number < self.ended else 0)}"
+            host.assign(name)
             host.available["ncpus"] = 0
             hosts.append(host)
-            job = Job(f"running-{number}", {"ncpus": 4}, executing_hostnames=[f"host-{number}"])
+            job = Job(name, {"ncpus": 4}, executing_hostnames=[f"host-{number}"])
             job.metadata["job_state"] = "running"
             jobs.append(job)
         jobs += [Job(f"waiting-{n}", {"ncpus": 1 + n % 4}) for n in range(self._waiting)]
         return jobs, hosts
 
 
-def new_loop(nodes: int, waiting: int, home: str, journal: bool) -> Autoscaler:
-    """A loop over a cluster of its own."""
+def new_loop(nodes: int, waiting: int, home: str) -> tuple[Autoscaler, list[BusyDriver]]:
+    """A loop over a cluster of its own, and a driver for each pass."""
     cluster = MockClusterBinding("benchmark")
     cluster.add_nodearray("htc", {}, max_count=nodes, max_core_count=4 * nodes)
     cluster.add_bucket("htc", "Standard_F4s", max_count=nodes, available_count=nodes)
@@ -52,12 +152,85 @@ def new_loop(nodes: int, waiting: int, home: str, journal: bool) -> Autoscaler:
     config = {
         "cluster_name": "benchmark",
         "_mock_bindings": cluster,
-        "nodehistorydb": os.path.join(home, f"history-{journal}.db"),
+        "nodehistorydb": os.path.join(home, "history.db"),
         "lock_file": None,
-        "autoscale": {"interval": 60},
-        "journal": {"directory": os.path.join(home, "journal")} if journal else False,
+        "journal": {"directory": os.path.join(home, "journal")},
     }
-    return Autoscaler(config, lambda: BusyDriver(nodes, waiting))
+    driver = BusyDriver(nodes, waiting)
+    return Autoscaler(config, driver), [driver]
+
+
+def shares(passes: list[Counter[str]]) -> list[float]:
+    """How much a journal adds to each pass, in per cent."""
+    return [100 * each[JOURNAL] / each[REST] for each in passes]
+
+
+def print_shares(what: str, passes: list[Counter[str]]) -> None:
+    """A line about passes."""
+    own, rest = sum(p[JOURNAL] for p in passes), sum(p[REST] for p in passes)
+    each = shares(passes)
+    print(
+        f"{what}: {rest / len(passes):.3f} s, and {own / len(passes) * 1000:.1f} ms for the"
+        f" journal: {100 * own / rest:+.2f} % ({min(each):.2f} to {max(each):.2f}, median"
+        f" {statistics.median(each):.2f}, of {len(passes)} passes)"
+    )
+
+
+def in_one_process(args: argparse.Namespace, now: clock.MockClock) -> None:
+    """Passes of one loop."""
+    meter = metered()
+    with tempfile.TemporaryDirectory() as home:
+        loop, (driver,) = new_loop(args.nodes, args.waiting, home)
+        passes, sizes = [], []
+        for number in range(args.rounds + 2):
+            gc.collect()
+            meter.seconds.clear()
+            (meter.count if number > args.rounds else meter.run)(loop.run_once)
+            if number <= args.rounds:
+                passes.append(meter.seconds.copy())
+                sizes.append(size_of(home))
+            driver.ended += 1
+            now.sleep(60)
+    print_shares("a pass of a loop", passes[1:])
+    calls = meter.calls
+    print(
+        f"functions called in a pass: {calls[REST]}, and {calls[JOURNAL]} for the journal:"
+        f" {100 * calls[JOURNAL] / calls[REST]:+.2f} %; {meter.kept} objects are kept"
+    )
+    print_shares("its first pass", passes[:1])
+    later = (sizes[-1] - sizes[0]) / (len(sizes) - 1)
+    print(f"its first record has {sizes[0]} bytes, others {later:.0f} each")
+
+
+def by_themselves(args: argparse.Namespace, now: clock.MockClock) -> None:
+    """Passes that are each made by a process of their own."""
+    meter = metered()
+    with tempfile.TemporaryDirectory() as home:
+        loop, (driver,) = new_loop(args.nodes, args.waiting, home)
+        passes, sizes = [], []
+        for _ in range(args.fresh):
+            reading, writing = os.pipe()
+            if not (child := os.fork()):
+                meter.run(loop.run_once)
+                os.write(writing, json.dumps(meter.seconds).encode())
+                os._exit(0)
+            os.waitpid(child, 0)
+            passes.append(Counter(json.loads(os.read(reading, 10_000))))
+            os.close(reading)
+            os.close(writing)
+            sizes.append(size_of(home))
+            driver.ended += 1
+            now.sleep(60)
+    print_shares("a pass of a process of its own", passes[1:])
+    print_shares("the first of them", passes[:1])
+    later = (sizes[-1] - sizes[0]) / (len(sizes) - 1)
+    print(f"its record has {sizes[0]} bytes, others {later:.0f} each")
+
+
+def size_of(home: str) -> int:
+    """Bytes in the files of the journal."""
+    files = os.scandir(os.path.join(home, "journal"))
+    return sum(each.stat().st_size for each in files if each.name.endswith(".gz"))
 
 
 def main() -> None:
@@ -65,27 +238,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--waiting", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--fresh", type=int, default=5)
     args = parser.parse_args()
+    logging.disable(logging.CRITICAL)
     now = clock.use_mock_clock()
     now.now = 1_790_000_000.0
-    seconds: dict[bool, list[float]] = {False: [], True: []}
-    with tempfile.TemporaryDirectory() as home:
-        loops = {on: new_loop(args.nodes, args.waiting, home, on) for on in (False, True)}
-        for _ in range(args.rounds + 1):
-            for on, loop in loops.items():
-                gc.collect()
-                begun = time.process_time()
-                loop.run_once()
-                seconds[on].append(time.process_time() - begun)
-            now.sleep(60)
-        size = sum(each.stat().st_size for each in os.scandir(os.path.join(home, "journal")))
-    first = {on: each.pop(0) for on, each in seconds.items()}
-    best = {on: min(each) for on, each in seconds.items()}
-    added = 100 * (best[True] / best[False] - 1)
-    print(f"a pass: {best[False]:.3f} s, with a journal {best[True]:.3f} s: {added:+.1f} %")
-    print(f"the first pass: {first[False]:.3f} s, with a journal {first[True]:.3f} s")
-    print(f"{args.rounds + 1} records: {size} bytes")
+    if args.rounds:
+        in_one_process(args, now)
+    if args.fresh > 1:
+        by_themselves(args, now)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
 """Laws of the changes in a journal."""
 
 import json
+from tempfile import TemporaryDirectory
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpc.autoscale.journal import Journal, JournalWriter, PassRecord
 from hpc.autoscale.journal.changes import (
     NO_ROWS,
     Rows,
@@ -16,6 +18,7 @@ from hpc.autoscale.journal.changes import (
 from hpc.autoscale.journal.changes import (
     given as as_given,
 )
+from hpc.autoscale.journal.records import as_written
 
 KEYS = st.lists(st.sampled_from("abcdefgh"), max_size=12)
 LISTS = KEYS.flatmap(
@@ -63,3 +66,34 @@ def test_keys_are_told_apart_and_known_again(keys):
     own = distinct(keys)
     assert len(set(own)) == len(keys)
     assert [as_given(key) for key in own] == keys
+
+
+RECORDS = st.lists(
+    st.tuples(st.lists(st.sampled_from("abcde"), max_size=6), st.integers(0, 2), st.booleans()),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(RECORDS, st.booleans())
+def test_processes_that_follow_each_other_write_what_they_read(passes, hears_all):
+    """Whichever of them goes on after another one, and whichever writes more than one record."""
+    with TemporaryDirectory() as home:
+        writer = JournalWriter(home)
+        written = []
+        for number, (keys, value, is_new) in enumerate(passes):
+            if is_new:
+                writer = JournalWriter(home)
+                writer.take_up()
+            jobs = [{"name": key, "value": value} for key in keys]
+            nodes = [{"NodeId": key} for key in sorted(set(keys))]
+            record = as_written(PassRecord(at=float(number), jobs=jobs, nodes=nodes))
+            if hears_all or keys:
+                record.lists["given:hook"] = Rows.of_texts(keys)
+            writer.append(record, {"number": number} if is_new else None)
+            written.append((jobs, nodes))
+        found = list(Journal(home))
+        assert [(each.jobs, each.nodes) for each in found] == written
+        for each, (keys, _, _) in zip(found, passes, strict=True):
+            if hears_all or keys:
+                assert each.doors["lists"].get("given:hook", []) == keys

@@ -11,6 +11,7 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.replaying import Replay
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -119,6 +120,141 @@ def test_a_loop_writes_only_what_has_changed(cluster, scheduler, tmp_path, now):
     assert [len(r.hosts) for r in records(tmp_path)] == [8, 8, 8]
 
 
+def lines(tmp_path):
+    """What is written of the passes, in their order."""
+    files = sorted((tmp_path / "journal").glob("*.gz"))
+    return [
+        json.loads(line) for f in files for line in gzip.decompress(f.read_bytes()).splitlines()
+    ]
+
+
+def many_nodes(cluster, scheduler, count=8):
+    """Nodes with idle hosts, and a job that waits."""
+    for number in range(1, count + 1):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+
+    def read(config):
+        hosts = [a_host(f"host-{n}", f"job-{n}") for n in range(1, count + 1)]
+        return [a_job("1", {"ncpus": 64})], hosts
+
+    scheduler._read_jobs_and_nodes = read
+
+
+def test_passes_of_processes_of_their_own_write_only_what_has_changed(
+    run, cluster, scheduler, tmp_path, now
+):
+    """As cron makes them: nothing twice, neither lists nor what is remembered in files."""
+    many_nodes(cluster, scheduler)
+    for _ in range(3):
+        run(**ON)
+        now.sleep(60)
+    cluster.add_node("htc-9", "htc", state="Ready", hostname="host-9")
+    run(**ON)
+    first, second, third, fourth = lines(tmp_path)
+    assert (first["whole"], "state" in first["doors"]) == (True, True)
+    assert second["read"] == third["read"] == {}
+    assert not {"whole", "config", "state"} & {*second, *third, *second["doors"], *third["doors"]}
+    (added,) = fourth["read"]["nodes"]["set"]
+    assert added[1]["Name"] == "htc-9"
+    assert [len(r.hosts) for r in records(tmp_path)] == [8] * 4
+    assert [len(r.nodes) for r in records(tmp_path)] == [8, 8, 8, 9]
+    (left,) = (tmp_path / "journal").glob("last-record*")
+    assert stat.S_IMODE(left.stat().st_mode) & 0o007 == 0
+
+
+def spoil(what):
+    """Something that makes doubtful what the last process has left."""
+
+    def word(home):
+        return home / "journal" / "last-record.json"
+
+    def end(home):
+        (file,) = (home / "journal").glob("*.gz")
+        return file
+
+    def changed(home, **values):
+        word(home).write_text(json.dumps({**json.loads(word(home).read_text()), **values}))
+
+    return {
+        "gone": lambda home: word(home).unlink(),
+        "empty": lambda home: word(home).write_text(""),
+        "zeros": lambda home: word(home).write_bytes(bytes(400)),
+        "not ours": lambda home: word(home).write_text("[7]"),
+        "newer": lambda home: changed(home, version=2),
+        "of another file": lambda home: changed(home, file="journal-000007.jsonl.gz"),
+        "of an earlier record": lambda home: changed(home, end=17),
+        "begins nowhere": lambda home: changed(home, begin=-4),
+        "of another record": lambda home: changed(home, record="00" * 8),
+        "lists without rows": lambda home: changed(home, lists={"nodes": [0, "AAAA"]}),
+        "lists without names": lambda home: changed(home, names=[]),
+        "a record cut off": lambda home: end(home).write_bytes(end(home).read_bytes()[:-3]),
+        "more at the end": lambda home: end(home).write_bytes(end(home).read_bytes() + b"x"),
+        "a directory": lambda home: (word(home).unlink(), word(home).mkdir()),
+    }[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("gone", "empty", "zeros", "not ours", "newer", "of another file", "begins nowhere"),
+        *("of an earlier record", "of another record", "lists without rows", "a directory"),
+        *("lists without names", "a record cut off", "more at the end"),
+    ],
+)
+def test_where_anything_is_doubtful_a_record_stands_by_itself(run, tmp_path, now, what):
+    """Whatever became of what the process before has left, and of the journal's end."""
+    run(**ON)
+    now.sleep(60)
+    run(**ON)
+    spoil(what)(tmp_path)
+    now.sleep(60)
+    run(**ON)
+    last = lines(tmp_path)[-1]
+    assert (last.get("whole"), "state" in last["doors"]) == (True, True)
+    with Replay() as replay:
+        assert all(each.is_same for each in replay.passes(Journal(tmp_path / "journal")))
+
+
+def test_what_is_left_is_of_no_use_once_a_loop_has_gone_on(run, cluster, scheduler, tmp_path, now):
+    """It goes on from it itself, and takes it away."""
+    run(**ON)
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster, **ON}
+    config["autoscale"] = {"scheduler_reports_hosts": False}
+    loop = Autoscaler(config, lambda: scheduler)
+    loop.run_forever(60, should_stop=lambda: len(lines(tmp_path)) == 3)
+    assert [each.get("whole") for each in lines(tmp_path)] == [True, None, None]
+    assert not list((tmp_path / "journal").glob("last-record*"))
+    run(**ON)
+    assert [each.get("whole") for each in lines(tmp_path)] == [True, None, None, True]
+
+
+def test_a_full_disk_leaves_no_half_word(run, tmp_path, now, monkeypatch):
+    """The record is there; the next one stands by itself, and the pass is fine."""
+    run(**ON)
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hpc.autoscale.journal.digests.os.replace", full)
+        assert run(**ON).ok
+    assert not list((tmp_path / "journal").glob("last-record*"))
+    run(**ON)
+    assert [each.get("whole") for each in lines(tmp_path)] == [True, None, True]
+
+
+def test_each_file_can_be_read_alone_under_cron(run, tmp_path, now):
+    """A new one begins with a record that stands by itself, and what is remembered is with it."""
+    for _ in range(4):
+        run(**ON)
+        now.sleep(13 * 3600)
+    files = sorted((tmp_path / "journal").glob("*.gz"))
+    assert [len(list(Journal(file))) for file in files] == [2, 2]
+    for file in files:
+        with Replay() as replay:
+            assert [each.is_same for each in replay.passes(Journal(file))] == [True, True]
+
+
 def test_a_journal_that_cannot_be_written_fails_no_pass(cluster, scheduler, tmp_path, now, caplog):
     """It is said once, and once more when it can be written again."""
     (tmp_path / "journal").write_text("in the way")
@@ -162,8 +298,11 @@ def test_no_secret_is_in_it(cluster, scheduler, tmp_path, run):
         site={"queue": {"token": token, "shared_key": key}},
         **ON,
     )
-    content = b"".join(gzip.decompress(f.read_bytes()) for f in (tmp_path / "journal").iterdir())
-    assert b'"port":7' in content
+    content = b"".join(
+        gzip.decompress(f.read_bytes()) if f.suffix == ".gz" else f.read_bytes()
+        for f in (tmp_path / "journal").iterdir()
+    )
+    assert b'"port":7' in content and b'"record":' in content
     for secret in SECRETS:
         assert json.dumps(secret)[1:-1].encode() not in content
 
@@ -204,7 +343,7 @@ def test_azscale_prints_one_pass_in_words(run, scheduler, tmp_path, capsys):
 def test_azscale_says_what_is_wrong_with_a_journal(run, tmp_path, capsys):
     """And prints what can be read."""
     run(**ON)
-    (file,) = (tmp_path / "journal").iterdir()
+    (file,) = (tmp_path / "journal").glob("*.gz")
     file.write_bytes(file.read_bytes() + b"\x1f\x8b\x08")
     printed = shown(capsys, tmp_path, "show", str(tmp_path / "journal"))
     assert len(printed.out.splitlines()) == 2

@@ -57,6 +57,7 @@ class LoopJournal:
         self._paths: dict[str, str] = {}
         self._before: Stamp = {}
         self._stamp: Stamp = {}
+        self._is_first = True
 
     def listen(
         self, config: Mapping[str, Any], driver: SchedulerDriver, at: float
@@ -67,6 +68,7 @@ class LoopJournal:
             return None
         from hpc.autoscale.journal.files import DAY, Keeping
         from hpc.autoscale.journal.recording import PassRecorder
+        from hpc.autoscale.journal.state import stamp_of
         from hpc.autoscale.journal.writing import JournalWriter
 
         if path is None:
@@ -77,6 +79,7 @@ class LoopJournal:
             size = float(own.get("megabytes") or Keeping().size / 1_000_000) * 1_000_000
             age = float(own.get("days") or Keeping().age / DAY) * DAY
             self._writer = JournalWriter(path, Keeping(int(size), age))
+            self._stamp, self._is_first = stamp_of(self._writer.take_up().get("files")), True
         return PassRecorder(at, driver, {} if self._writer is None else self._writer.lists)
 
     def begin(self, recorder: PassRecorder, one: Pass, readings: Readings) -> None:
@@ -89,8 +92,10 @@ class LoopJournal:
                 self._paths = paths_of(one.config, one.driver.autoscale_home)
                 self._before = stamp(self._paths)
                 knows_all = self._writer is not None and not self._writer.will_stand_alone()
-                if not knows_all or self._before != self._stamp:
+                has_to_know = not knows_all or self._before != self._stamp
+                if has_to_know:
                     recorder.doors["state"] = saved(self._paths)
+                if has_to_know or self._is_first:
                     reported = (key for key in readings.reported if isinstance(key, str))
                     recorder.doors["reported"] = sorted(reported)
                 recorder.doors["interval"] = one.interval
@@ -101,7 +106,7 @@ class LoopJournal:
     def keep(self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception) -> None:
         """Write the record of a pass, or of one that was ended by an error."""
         from hpc.autoscale.journal.recording import unsatisfied_rows
-        from hpc.autoscale.journal.state import replaced, stamp
+        from hpc.autoscale.journal.state import replaced, stamp, stamp_json
 
         try:
             if isinstance(end, Exception):
@@ -118,10 +123,14 @@ class LoopJournal:
                 recorder.doors["files"] = trouble
             with recorder.outside():
                 record = recorder.written(one.config, did)
+                # what could not be written may have been written in part
+                self._stamp = {} if trouble else stamp(self._paths)
+                # a loop goes on; another process may have been made for this pass alone
+                is_alone = self._is_first and one.interval is None
+                self._is_first = False
                 if self._writer is not None:
-                    self._writer.append(record)
-            # what could not be written may have been written in part
-            self._stamp = {} if trouble else stamp(self._paths)
+                    known = {"files": stamp_json(self._stamp)} if is_alone else None
+                    self._writer.append(record, known)
         except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
             self._say(one_line(error), error)
         else:

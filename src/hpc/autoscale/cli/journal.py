@@ -12,7 +12,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import warn
@@ -72,7 +72,9 @@ class JournalCommands(CommandLine):
         output_format: OutputFormat | None = None,
     ) -> None:
         """Prints what passes read, decided and did, from the journal that they have left."""
-        found = Journal(journal or self._journal_of(config), skip_garbled=True)
+        found = Journal(
+            journal or self._journal_of(config), skip_garbled=True, fixed=action == "scrub"
+        )
         if action == "scrub":
             _scrub(found, to, last)
         elif action == "diff":
@@ -170,14 +172,32 @@ def _scrub(found: Journal, to: str | None, last: int | None) -> None:
             starts.append(record.number)
     names.settle()
     # what the first one remembered has to be known, to decide again
-    first = max(each for each in starts if last is None or each <= max(1, count - last + 1))
-    first = 1 if last is None else first
+    wanted = 1 if last is None else max(1, count - last + 1)
+    known = max(each for each in starts if each <= wanted)
+    state = None if known == wanted else _state_before(found, known, wanted)
+    first = known if state is None else wanted
     writer = JournalWriter(to, Keeping(size=10**12, age=1e9))
     for record in found:
         if record.number >= first:
+            if record.number == wanted and state is not None:
+                record.doors = {**state, **record.doors}
             writer.write(names.record(record))
     what = counted(max(0, count - first + 1), "record")
     print(f"{to}: {what}, without names of hosts, jobs and users")
+
+
+def _state_before(found: Journal, first: int, wanted: int) -> dict[str, Any] | None:
+    """What a pass remembered, from the passes before it, decided again from the first of them on;
+    None where these do not come to the same."""
+    from hpc.autoscale.replaying import Replay
+
+    with Replay() as replay:
+        for record in found:
+            if record.number == wanted:
+                return replay.remembered()
+            if record.number >= first and not replay.one(record).is_same:
+                return None
+    return None
 
 
 def _print_replayed(passes: Sequence[Replayed]) -> None:

@@ -7,19 +7,25 @@ Pure: nothing here knows what the rows are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale.journal.errors import JournalError
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
 class Rows(NamedTuple):
     """A list to be written. Rows are the same when their `values` are equal; `plain` makes of a
-    value what JSON has for it."""
+    value what JSON has for it, and `bare` what is the same in every process for the same value:
+    texts, numbers, and lists, tuples and dictionaries of them."""
 
     keys: list[str]
     values: list[Any]
-    plain: Callable[[Any], Any] = lambda value: value
+    plain: Callable[[Any], Any] = _same
+    bare: Callable[[Any], Any] = _same
 
     @staticmethod
     def of(items: Iterable[Any], key: Callable[[Any], object]) -> Rows:
@@ -58,34 +64,45 @@ def given(key: str) -> str:
     return key.partition("\x1f")[0]
 
 
-def change(before: Rows, after: Rows) -> dict[str, Any] | None:
-    """What makes the one list of the other, in terms of JSON; None where they are the same."""
+_PIECE = 64
+
+
+def change(before: Rows, after: Rows, marks: Sequence[Any] | None = None) -> dict[str, Any] | None:
+    """What makes the one list of the other, in terms of JSON; None where they are the same.
+
+    `marks`: what stands for the values after when they are compared, where the values before are
+    such marks.
+    """
+    new = after.values if marks is None else marks
     if before.keys == after.keys:
-        old, new = before.values, after.values
-        pairs = enumerate(zip(old, new, strict=True))
-        different = [i for i, (was, value) in pairs if was is not value and was != value]
-        if not different:
-            return None
-        return {"set": [[after.keys[i], after.plain(new[i])] for i in different]}
+        rows = [[after.keys[i], after.plain(after.values[i])] for i in _others(before.values, new)]
+        return {"set": rows} if rows else None
     known = dict(zip(before.keys, before.values, strict=True))
     missing = object()
     found: dict[str, Any] = {}
-    different_rows = [
-        [key, after.plain(value)]
-        for key, value in zip(after.keys, after.values, strict=True)
-        if known.get(key, missing) != value
-    ]
-    if different_rows:
-        found["set"] = different_rows
-    there = set(after.keys)
+    keys = after.keys
+    different = [i for i, key in enumerate(keys) if known.get(key, missing) != new[i]]
+    if different:
+        found["set"] = [[keys[i], after.plain(after.values[i])] for i in different]
+    there = set(keys)
     gone = [key for key in before.keys if key not in there]
     if gone:
         found["gone"] = gone
-    expected = [key for key in before.keys if key in there]
-    expected += [key for key in after.keys if key not in known]
-    if expected != after.keys:
-        found["order"] = _moved(expected, after.keys)
+    stayed = [key for key in before.keys if key in there]
+    added = [i for i, key in enumerate(keys) if key not in known]
+    if stayed != [key for key in keys if key in known]:
+        found["order"] = _moved([*stayed, *(keys[i] for i in added)], keys)
+    elif added and added[0] < len(stayed):
+        found["at"] = added
     return found
+
+
+def _others(old: Sequence[Any], new: Sequence[Any]) -> Iterator[int]:
+    """Where two lists of one length differ. Most pieces are the same, and are compared as such."""
+    for first in range(0, len(new), _PIECE):
+        was, now = old[first : first + _PIECE], new[first : first + _PIECE]
+        if was != now:
+            yield from (first + i for i in range(len(now)) if was[i] != now[i])
 
 
 def whole(rows: Rows) -> dict[str, Any]:
@@ -123,7 +140,11 @@ def _changed(before: Mapping[str, Any], what: Mapping[str, Any] | None) -> dict[
     after = dict(before)
     for key in what.get("gone", ()):
         del after[key]
+    stayed = list(after)
     after.update((key, value) for key, value in what.get("set", ()))
+    if "at" in what:
+        order = _inserted(stayed, list(after)[len(stayed) :], what["at"])
+        after = {key: after[key] for key in order}
     if "order" in what:
         first, keys = what["order"]
         order = list(after)
@@ -132,3 +153,13 @@ def _changed(before: Mapping[str, Any], what: Mapping[str, Any] | None) -> dict[
         order[first : first + len(keys)] = keys
         after = {key: after[key] for key in order}
     return after
+
+
+def _inserted(stayed: Sequence[str], added: Sequence[str], places: Sequence[int]) -> list[str]:
+    """Rows that stayed, with those that were added at these places. ValueError for other places."""
+    order = list(stayed)
+    for place, key in zip(places, added, strict=True):
+        if not 0 <= place <= len(order):
+            raise ValueError("a row would stand nowhere")
+        order.insert(place, key)
+    return order

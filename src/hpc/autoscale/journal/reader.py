@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,29 +26,47 @@ class Journal:
     """A journal that is read: a directory, or one file of it.
 
     `skip_garbled`: go on after a garbled record with the next one that stands by itself, instead of
-    raising. `problems` has a sentence on each place that was passed over so far.
+    raising. `problems` has a sentence on each place that was passed over so far. `fixed`: whoever
+    goes through it again finds what was there the first time, and nothing that was written since.
     """
 
-    def __init__(self, path: str | os.PathLike[str], skip_garbled: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], skip_garbled: bool = False, fixed: bool = False
+    ) -> None:
         self.path = os.fspath(path)
         self.problems: list[str] = []
         self._skip_garbled = skip_garbled
+        self._fixed = fixed
+        self._files: list[tuple[Path, int]] | None = None
 
     def __iter__(self) -> Iterator[PassRecord]:
         """The passes in order. JournalError when there is no journal, GarbledRecord for a record
         that cannot be read, NewerJournal for one of a newer version."""
         self.problems = []
         number = 0
-        for file in files_in(self.path):
-            for record in self._passes(file, number):
+        for file, size in self._there():
+            for record in self._passes(file, size, number):
                 yield record
                 number = record.number
 
-    def _passes(self, path: Path, number: int) -> Iterator[PassRecord]:
+    def _there(self) -> list[tuple[Path, int]]:
+        """The files, and how long they are."""
+        if self._files is not None:
+            return self._files
+        found = []
+        try:
+            for path in files_in(self.path):
+                with suppress(FileNotFoundError):  # whoever writes may delete the oldest meanwhile
+                    found.append((path, path.stat().st_size))
+        except OSError as error:
+            raise JournalError(f"journal {self.path}: {error.strerror or error}") from error
+        self._files = found if self._fixed else None
+        return found
+
+    def _passes(self, path: Path, size: int, number: int) -> Iterator[PassRecord]:
         lists: Lists | None = None
         known: dict[str, Any] = {}
         try:
-            size = path.stat().st_size
             with open(path, "rb") as file:
                 for index, frame in enumerate(frames(file, size), 1):
                     where = f"journal {path}: record {index} at byte {frame.offset}"
@@ -67,6 +86,9 @@ class Journal:
                     number += 1
                     yield from_lists(document, lists, {"by": {}, "config": {}, **known}, number)
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not self._fixed:
+                self.problems.append(f"journal {path}: it was deleted while the journal was read")
+                return
             raise JournalError(f"journal {path}: {error.strerror or error}") from error
 
 

@@ -29,6 +29,7 @@ from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, st
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.record import ids_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
 from hpc.autoscale.node.vm_sizes import price_per_hour
@@ -231,7 +232,7 @@ class PassRecorder:
         """What nodes are called; the same list of nodes is asked once."""
         known, names = self._named
         if list(nodes) != known:
-            names = Rows.of_texts(map(name_of, nodes))
+            names = Rows.of_texts(names_of(nodes))
             self._named = (list(nodes), names)
         return names
 
@@ -286,9 +287,10 @@ def readable(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def name_of(node: Node) -> str:
-    """What a node is called in a record: its NodeId, else its host name or name."""
-    return str(node.delayed_node_id.node_id or node.hostname or node.name)
+def names_of(nodes: Sequence[Node]) -> list[str]:
+    """What nodes are called in a record: each by its NodeId, else by its host name or name."""
+    pairs = zip(ids_of(nodes), nodes, strict=True)
+    return [str(node_id or node.hostname or node.name) for node_id, node in pairs]
 
 
 def resource_rows(buckets: Iterable[Any]) -> Rows:

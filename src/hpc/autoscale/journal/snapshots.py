@@ -28,46 +28,72 @@ from hpc.autoscale.redaction import redact_texts
 def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     """The jobs of a reading. What is no job is told by its type alone. `before`: those of the last
     reading; the value of a job that is as it was there is the same object."""
+    # there are tens of thousands, so nothing is made or called that need not be
     values = [
-        was if was is not None and _is_as_it_was(job, was) else _job_value(job)
+        (
+            was
+            if was is not None and job.__class__ is Job and as_read(job) == was[-1]
+            else _job_value(job)
+        )
         for job, was in zip(jobs, chain(before.values, repeat(None)), strict=False)
     ]
-    keys = [str(value[1][0]) for value in values]
-    return Rows(before.keys if keys == before.keys else distinct(keys), values, job_json)
-
-
-def _is_as_it_was(job: object, was: tuple[Any, ...]) -> bool:
-    # there are tens of thousands, so nothing is made that need not be
-    if job.__class__ is not Job or was[0] != "job":
-        return False
-    *same, hosts, metadata, parsed = as_read(job)
-    return (
-        parsed is None and same == was[1] and (hosts or []) == was[2] and (metadata or {}) == was[3]
-    )
+    keys = [str(value[1]) for value in values]
+    own = before.keys if keys == before.keys else distinct(keys)
+    return Rows(own, values, job_json, _BareJobs())
 
 
 def _job_value(job: object) -> tuple[Any, ...]:
+    """What a job is, and at the end all that was said of it, where that is easy to compare."""
     if not isinstance(job, Job):
-        return ("none", [type(job).__name__])
+        return ("none", type(job).__name__, None)
     kind: Any = "job"
     if isinstance(job, UnusableJob):
         kind = ("unusable", job.reason, job.runs_who_knows_where)
-    *same, hosts, metadata, _ = as_read(job)
-    same[1] = asked_by(job)[0]
-    return (kind, same, list(hosts or ()), dict(metadata or {}))
+    name, _, *same, hosts, metadata, parsed = as_read(job)
+    compiled = asked_by(job)[0]
+    hosts, metadata = _own(hosts), _own(metadata)
+    plain = None if parsed is not None else (name, compiled, *same, hosts, metadata, None)
+    return (kind, name, compiled, *same, list(hosts or ()), dict(metadata or {}), plain)
+
+
+class _BareJobs:
+    """What a job is without objects. Most jobs share what they need with others, which is written
+    once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, value: tuple[Any, ...]) -> Any:
+        kind, name, compiled, *same, _ = value
+        if kind == "none":
+            return (kind, name)
+        known = self._known.get(id(compiled))
+        if known is None:
+            known = self._known[id(compiled)] = (_constraints_json(compiled), compiled)
+        return (kind, name, known[0], same)
+
+
+def _constraints_json(compiled: Any) -> Any:
+    if compiled.source is not None:
+        return json_of(compiled.source)
+    return [constraint.to_dict() for constraint in compiled.constraints]
+
+
+def _own(value: Any) -> Any:
+    """A copy of what JSON has lists and objects for, at any depth."""
+    if isinstance(value, dict):
+        return {key: _own(below) for key, below in value.items()}
+    return type(value)(map(_own, value)) if value.__class__ in (list, tuple) else value
 
 
 def job_json(value: tuple[Any, ...]) -> dict[str, Any]:
     """The JSON form of a job, in the keys of `Job.to_dict`."""
     if value[0] == "none":
-        return {"kind": "none", "type": value[1][0]}
-    kind, same, hosts, metadata = value
-    name, compiled, iterations, remaining, count, colocated, packing = same
-    if compiled.source is not None:
-        constraints = json_of(compiled.source)
-    else:
-        constraints = [constraint.to_dict() for constraint in compiled.constraints]
-    found: dict[str, Any] = {"name": name, "constraints": constraints, "iterations": iterations}
+        return {"kind": "none", "type": value[1]}
+    kind, name, compiled, iterations, remaining, count, colocated, packing, *others = value
+    hosts, metadata, _ = others
+    found: dict[str, Any] = {"name": name, "constraints": _constraints_json(compiled)}
+    found["iterations"] = iterations
     if remaining != iterations:
         found["iterations-remaining"] = remaining
     found.update({"node-count": count, "packing-strategy": packing})
@@ -120,7 +146,14 @@ def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
         for host, was in zip(hosts, chain(before.values, repeat(None)), strict=False)
     ]
     keys = [str(value[0]) for value in values]
-    return Rows(before.keys if keys == before.keys else distinct(keys), values, host_json)
+    own = before.keys if keys == before.keys else distinct(keys)
+    return Rows(own, values, host_json, _bare_host)
+
+
+def _bare_host(value: tuple[Any, ...]) -> Any:
+    """What a host is without sets; jobs in their order."""
+    name, totals, free, jobs, *others, plain = value
+    return (name, totals, free, sorted(jobs), others, plain[:8])
 
 
 def host_json(value: tuple[Any, ...]) -> dict[str, Any]:
@@ -128,8 +161,8 @@ def host_json(value: tuple[Any, ...]) -> dict[str, Any]:
     *others, plain = value
     found = dict(zip(_HOST_KEYS, others, strict=True))
     found["job-ids"] = sorted(found["job-ids"])
-    _, found["state"], found["keep-alive"], *kind = plain
-    found["kind"] = tuple(kind)
+    _, found["state"], found["keep-alive"] = plain[:3]
+    found["kind"] = plain[3:8]
     if found["available"] == found["resources"]:
         del found["available"]
     usual = {k for k, each in found.items() if k in _USUAL and each == _USUAL[k]}

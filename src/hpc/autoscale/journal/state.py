@@ -58,6 +58,19 @@ def stamp(paths: Mapping[str, str]) -> Stamp:
     return found
 
 
+def stamp_json(known: Stamp) -> dict[str, Any]:
+    """A stamp in terms of JSON."""
+    return {name: [number, size, count.hex()] for name, (number, size, count) in known.items()}
+
+
+def stamp_of(found: Any) -> Stamp:
+    """The stamp of a JSON form; that of no files for anything else."""
+    try:
+        return {str(name): (n, size, bytes.fromhex(c)) for name, (n, size, c) in found.items()}
+    except (AttributeError, TypeError, ValueError):
+        return {}
+
+
 def replaced(before: Stamp, paths: Mapping[str, str]) -> str | None:
     """Which file is another one than it was, in words; None when none is."""
     now = stamp(paths)
@@ -89,14 +102,19 @@ def _content(path: str) -> bytes | None:
     return None
 
 
+def in_directory(directory: str) -> dict[str, str]:
+    """Where in a directory `restore` writes the files, by name."""
+    return {name: os.path.join(directory, name) for name in [*_KEYS.values(), LEDGER]}
+
+
 def restore(files: Mapping[str, str], directory: str) -> None:
     """Write the files into a directory, in which no others stay. ValueError or zlib.error for what
     is no content."""
     for name in os.listdir(directory):
         os.unlink(os.path.join(directory, name))
-    for name in [*_KEYS.values(), LEDGER]:
+    for name, path in in_directory(directory).items():
         if name in files:
-            with open(os.path.join(directory, name), "wb") as file:
+            with open(path, "wb") as file:
                 file.write(zlib.decompress(base64.b64decode(files[name])))
 
 

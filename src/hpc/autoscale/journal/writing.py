@@ -1,7 +1,8 @@
 """Writing a journal: a record has what has changed since the record before.
 
-A writer remembers what it wrote last. The next record builds on that as long as nobody else has
-written in between; otherwise, and at the start of a file, a record stands by itself.
+A writer remembers what it wrote last, or has it from the process before (`digests`). The next
+record builds on that as long as nobody else has written in between; otherwise, and at the start of
+a file, a record stands by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, changed, whole
+from hpc.autoscale.journal.changes import Rows, change, changed, whole
+from hpc.autoscale.journal.digests import (
+    LastRecord,
+    digest_of,
+    digests_of,
+    forget,
+    keep,
+    last_record,
+)
 from hpc.autoscale.journal.files import Directory, FileEnd, Keeping
 from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.journal.records import (
@@ -39,7 +48,9 @@ class JournalWriter:
     def __init__(self, path: str | os.PathLike[str], keeping: Keeping | None = None) -> None:
         self._directory = Directory(path, keeping)
         self._last: Written | None = None
+        self._of_another: LastRecord | None = None
         self._place: FileEnd | None = None
+        self._has_left_word = False
         self._began = 0.0
 
     @property
@@ -52,9 +63,24 @@ class JournalWriter:
         """The lists of the last record; none where the next one will stand by itself."""
         return {} if self._last is None else self._last.lists
 
+    def take_up(self) -> Mapping[str, Any]:
+        """Go on where another process has left word of its last record (`append`): what it wanted
+        remembered. Nothing where there is no such word, or it is doubtful."""
+        place = self._directory.newest()
+        self._of_another = last_record(self._directory.path, place)
+        if self._of_another is None or place is None:
+            return {}
+        try:
+            self._began = self._directory.began(place)
+        except OSError:
+            self._of_another = None
+            return {}
+        self._place = place
+        return self._of_another.remembered
+
     def will_stand_alone(self) -> bool:
         """Whether the next record will stand by itself, unless others write meanwhile."""
-        if self._last is None or self._place is None:
+        if (self._last or self._of_another) is None or self._place is None:
             return True
         place = self._directory.newest()
         return place != self._place or self._directory.is_full(place, self._began, clock.time())
@@ -64,48 +90,95 @@ class JournalWriter:
         cannot be written."""
         self.append(as_written(record))
 
-    def append(self, record: Written) -> None:
-        """The same for a record whose lists are rows."""
+    def append(self, record: Written, remembered: Mapping[str, Any] | None = None) -> None:
+        """The same for a record whose lists are rows.
+
+        `remembered`: leave word of this record for the next process, which is told this (JSON).
+        """
         now = clock.time()
         last, self._last = self._last, None
+        other, self._of_another = self._of_another, None
         if last is not None:  # what was not heard this time stays as it was
             record.lists = {**last.lists, **record.lists}
         with self._directory.locked():
-            place = self._directory.newest()
-            if place is None:
-                place, last = self._directory.next_file(None), None
-            elif place != self._place:
-                place, last = self._directory.repaired(place), None
-            begins = place.end == 0
-            if not begins and (self._place is None or place.path != self._place.path):
-                self._began = self._directory.began(place)
-            if not begins and self._directory.is_full(place, self._began, now):
-                place, begins = self._directory.next_file(place), True
-            if begins:
-                self._began, last = now, None
-            text = _text(document(last, record), record.hiding)
-            self._place = self._directory.append(place, packed(text.encode() + b"\n", now))
-            if begins:
+            place, goes_on = self._next_place(now)
+            if not goes_on:
+                last, other = None, None
+            mine = None
+            if other is not None or remembered is not None:
+                mine = _digested(record, other, remembered or {})
+            text = _text(document(last, record, other, mine), record.hiding)
+            content = packed(text.encode() + b"\n", now)
+            self._place = self._directory.append(place, content)
+            if mine is not None and remembered is not None:
+                keep(self._directory.path, mine, self._place, content, record.hiding)
+                self._has_left_word = True
+            elif last is None or self._has_left_word:
+                forget(self._directory.path)
+                self._has_left_word = False
+            if place.end == 0:
                 self._directory.forget_old(now)
         self._last = record
 
+    def _next_place(self, now: float) -> tuple[FileEnd, bool]:
+        """Where the next record goes, and whether it goes on from the last one that is known
+        here."""
+        place = self._directory.newest()
+        if place is None:
+            self._began = now
+            return self._directory.next_file(None), False
+        is_known = place == self._place
+        if not is_known:
+            place = self._directory.repaired(place)
+        if place.end and (self._place is None or place.path != self._place.path):
+            self._began = self._directory.began(place)
+        if place.end and not self._directory.is_full(place, self._began, now):
+            return place, is_known
+        self._began = now
+        return self._directory.next_file(place) if place.end else place, False
 
-def document(last: Written | None, record: Written) -> dict[str, Any]:
-    """A record as it is written: what differs from the last one, or all of it."""
+
+def _digested(
+    record: Written, before: LastRecord | None, remembered: Mapping[str, Any]
+) -> LastRecord:
+    """What a record says, as digests, after one that another process has written."""
+    own = {name: Rows(rows.keys, digests_of(rows, _json)) for name, rows in record.lists.items()}
+    parts = {name: digest_of(getattr(record, name)) for name in _PARTS}
+    return LastRecord({**(before.lists if before else {}), **own}, parts, remembered)
+
+
+_PARTS = ("by", "config")
+"""What is written only when it has changed, beside the lists."""
+
+
+def document(
+    last: Written | None,
+    record: Written,
+    other: LastRecord | None = None,
+    mine: LastRecord | None = None,
+) -> dict[str, Any]:
+    """A record as it is written: what differs from the last one, or from that of another process
+    (`other`), where `mine` is what this one says; or all of it."""
     found: dict[str, Any] = {"version": VERSION, "at": record.at}
-    if last is None:
+    if other is None or mine is None:
+        known = {} if last is None else {name: getattr(last, name) for name in _PARTS}
+        parts = {name: known.get(name) == getattr(record, name) for name in _PARTS}
+        before: Mapping[str, Rows] = {} if last is None else last.lists
+        marks: Mapping[str, Rows] = record.lists
+    else:
+        parts = {name: other.parts.get(name) == mine.parts[name] for name in _PARTS}
+        before, marks = other.lists, mine.lists
+    is_whole = last is None and other is None
+    if is_whole:
         found["whole"] = True
-    for name in ("by", "config"):
-        value = getattr(record, name)
-        if last is None or value != getattr(last, name):
-            found[name] = value
+    found.update((name, getattr(record, name)) for name in _PARTS if not parts[name])
     lists: dict[str, Any] = {}
     for name, rows in record.lists.items():
-        if last is None:
+        if name not in before:
             # of lists that need not be there, an empty one is another thing than none
-            if rows.keys or name not in EMPTY:
+            if rows.keys or not is_whole or name not in EMPTY:
                 lists[name] = whole(rows)
-        elif (what := change(last.lists.get(name, NO_ROWS), rows)) is not None:
+        elif (what := change(before[name], rows, marks[name].values)) is not None:
             lists[name] = what
     found["read"] = {name: lists.pop(name) for name in READ if name in lists}
     found["decided"] = record.decided
@@ -119,7 +192,7 @@ def document(last: Written | None, record: Written) -> dict[str, Any]:
 
 def _text(what: dict[str, Any], hiding: Hiding) -> str:
     """A line of the journal, without any secret that is known."""
-    text = json.dumps(what, separators=(",", ":"), default=_plain)
+    text = _json(what)
     if hiding(text) == text:
         return text
     # within a number, or in a word of this form, it would be no secret, and no record any more
@@ -128,6 +201,10 @@ def _text(what: dict[str, Any], hiding: Hiding) -> str:
         for key, value in json.loads(text).items()
     }
     return json.dumps(own, separators=(",", ":"))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), default=_plain)
 
 
 def _plain(value: Any) -> Any:

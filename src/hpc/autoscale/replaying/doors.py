@@ -28,7 +28,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal.changes import changed
 from hpc.autoscale.journal.listening import COMMANDS
 from hpc.autoscale.journal.raised import again
-from hpc.autoscale.journal.recording import name_of, resource_rows
+from hpc.autoscale.journal.recording import names_of, resource_rows
 from hpc.autoscale.journal.records import PassRecord, key_of_node, status_of, status_rows
 from hpc.autoscale.journal.snapshots import host_from, job_from
 from hpc.autoscale.node.node import Node
@@ -297,7 +297,8 @@ class JournalDriver(SchedulerDriver):
         self._called[hook] += 1
         name = f"{hook}:{number}" if number else hook
         lists = self._record.doors.get("lists", {})
-        given, before = list(map(name_of, nodes)), lists.get(f"given:{name}", [])
+        names = names_of(nodes)
+        given, before = names, lists.get(f"given:{name}", [])
         if given != before:
             self._tape.odd.append(f"{hook} is called with {_other_nodes(before, given)}")
         found = self._tape.next("hook", hook)
@@ -307,7 +308,7 @@ class JournalDriver(SchedulerDriver):
         if not found.get("returned"):
             return nodes
         back = set(lists.get(f"returned:{name}", ()))
-        return [node for node in nodes if name_of(node) in back]
+        return [node for node, name in zip(nodes, names, strict=True) if name in back]
 
 
 class _Odd:

@@ -22,7 +22,7 @@ from hpc.autoscale.ccbindings import MADE_BY
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.recording import PassRecorder, unsatisfied_rows
 from hpc.autoscale.journal.records import NAMES, PassRecord
-from hpc.autoscale.journal.state import restore, settings
+from hpc.autoscale.journal.state import in_directory, restore, saved, settings
 from hpc.autoscale.journal.writing import as_read
 from hpc.autoscale.node.requests import Assumed, Sender, SenderState, assuming
 from hpc.autoscale.replaying.doors import (
@@ -97,6 +97,9 @@ class Replay:
                 result.skipped = f"its state cannot be used: {one_line(error)}"
                 self._knows = False
                 return result
+        if "reported" in record.doors:  # by a new process, which remembers nothing else
+            self._readings = Readings()
+            self._readings.reported = set(record.doors["reported"])
         if not self._knows:
             result.skipped = "what it remembered is not known: the record that has it is missing"
             return result
@@ -104,10 +107,16 @@ class Replay:
             self._decide(record, result)
         return result
 
+    def remembered(self) -> dict[str, Any] | None:
+        """What the next pass remembers of those so far, as doors of a record; None where that is
+        not known."""
+        if not self._knows:
+            return None
+        reported = sorted(key for key in self._readings.reported if isinstance(key, str))
+        return {"state": saved(in_directory(self._home)), "reported": reported}
+
     def _take_state(self, record: PassRecord) -> None:
         restore(record.doors["state"], self._home)
-        self._readings = Readings()
-        self._readings.reported = set(record.doors.get("reported", ()))
         self._knows = True
 
     def _decide(self, record: PassRecord, result: Replayed) -> None:
