@@ -15,6 +15,7 @@ from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.config.check import check_config
 from hpc.autoscale.metrics import Health, Metric, read_health, text_of
+from hpc.autoscale.metrics.families import of_pass
 from hpc.autoscale.metrics.health import HealthError
 from hpc.autoscale.testing import a_job
 
@@ -87,8 +88,42 @@ def test_counts_go_on_from_process_to_process(run, cluster, files, now, monkeypa
     assert (health.passes, health.failed, health.last_good_pass) == (2, 1, good)
     assert "slow down" in health.last_error
     assert health.age(now.now) == 60
+    assert health.last_duration is not None
     assert figures(files)["hpc_autoscale_last_pass_ok"] == 0
     assert figures(files)['hpc_autoscale_passes_total{result="failed"}'] == 1
+
+
+def test_what_a_pass_that_could_not_look_did_not_see_is_not_zero(run, cluster, files, monkeypatch):
+    """No figures of jobs, nodes, price and limits; that it failed is one."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    run(**files)
+    known = {name.partition("{")[0] for name in figures(files)}
+    error = Throttled("http://x", 429, "slow down", 7.0, "wait")
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "get_nodes", lambda *args, **kwargs: (_ for _ in ()).throw(error))
+        with pytest.raises(Throttled):
+            run(**files)
+    found = figures(files)
+    gone = known - {name.partition("{")[0] for name in found}
+    told = ("jobs", "jobs_unsatisfied", "jobs_set_aside", "nodes", "price_dollars_per_hour")
+    more = ("nodes_in_pass", "nodes_unpriced", "bucket_available_nodes", "bucket_active_nodes")
+    assert gone == {f"hpc_autoscale_{name}" for name in (*told, *more)}
+    assert found["hpc_autoscale_last_pass_errors"] == 1
+    assert found["hpc_autoscale_last_pass_duration_seconds"] >= 0
+    # what is not known of a record of before is not said
+    before = samples(text_of(of_pass(1.0, (), 0, {"ended_by": "x"}, {})))
+    assert "hpc_autoscale_last_pass_duration_seconds" not in before
+
+
+def test_each_set_of_labels_occurs_once():
+    """Prometheus refuses a text in which one does twice, with all that is in it."""
+    bucket = {"definition": {"machineType": "F4"}, "availableCount": 2, "activeCount": 1}
+    array = {"name": "htc", "buckets": [bucket, bucket]}
+    text = text_of(of_pass(1.0, (), 0, {}, {"nodearrays": [array, array]}))
+    labels = '{nodearray="htc",vm_size="F4"}'
+    assert text.count(labels) == 2
+    assert samples(text)[f"hpc_autoscale_bucket_available_nodes{labels}"] == 8
+    assert samples(text)[f"hpc_autoscale_bucket_active_nodes{labels}"] == 4
 
 
 def test_no_figures_fail_no_pass(run, files, tmp_path, caplog):

@@ -1,7 +1,9 @@
 """The page about a journal: what is added up, and that whatever is in it is text."""
 
 import html
+import itertools
 import json
+import math
 import re
 from html.parser import HTMLParser
 from io import BytesIO
@@ -15,13 +17,16 @@ from builders.journals import (
     a_long_story,
     a_node_record,
     a_pass_record,
+    a_status,
     a_waiting_job,
 )
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.hpctypes import Location, VMSize
 from hpc.autoscale.journal import JournalWriter, PassRecord
+from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.report import charts
 from hpc.autoscale.report.history import FOREMOST, LIVES, OTHERS, SPANS, of_records, together
 from hpc.autoscale.report.live import LiveApplication, LivePage
 from hpc.autoscale.report.page import page
@@ -66,6 +71,83 @@ def test_jobs_that_wait_are_counted_by_cause_whatever_the_figures_in_it() -> Non
     history = of_records([a_pass_record(0, (), [*waiting, a_waiting_job("x", reason=None)])])
     assert history.samples[0].waiting == {"quota: … of … cores": 3, "not worked out": 1}
     assert [(e.jobs, e.names) for e in history.explanations][:1] == [(1, ["0"])]
+
+
+def test_figures_in_names_tell_causes_apart() -> None:
+    said = ["quota of westus2: 3 of 40 cores", "quota of westus3: 4 of 1,040.5 cores"]
+    history = of_records([a_pass_record(0, (), [a_waiting_job(text, text) for text in said])])
+    assert set(history.samples[0].waiting) == {
+        "quota of westus2: … of … cores",
+        "quota of westus3: … of … cores",
+    }
+
+
+def test_a_pass_that_could_not_look_says_nothing_of_nodes_jobs_and_cost() -> None:
+    node, job = a_node_record("a"), a_waiting_job("7")
+    failed = [a_pass_record(n, ended_by="no answer") for n in (1, 2)]
+    history = of_records([a_pass_record(0, [node], [job]), *failed, a_pass_record(3, [node])])
+    assert [sum(sample.nodes.values()) for sample in history.samples] == [1, 1]
+    assert history.cost == pytest.approx(PRICE / 2)
+    (life,) = history.longest_lives()
+    assert (life.gone, life.began, life.last) == (False, START, START + 1800)
+    assert (history.passes, history.failed, history.ended) == (4, 2, START + 1800)
+    assert [error.at for error in history.errors] == [START + 600, START + 1200]
+    ended = of_records([a_pass_record(0, [node], [job]), *failed])
+    assert ended.passes == 3 and sum(ended.spans()[-1].nodes.values()) == 1
+    assert [cause.jobs for cause in ended.explanations] == [1]
+
+
+def test_only_passes_that_could_not_look_leave_nothing_to_draw() -> None:
+    text = page(of_records([a_pass_record(0, ended_by="no <answer>")]))
+    assert "no &lt;answer&gt;" in text and "<svg" not in text
+
+
+def test_a_node_that_is_back_is_not_gone() -> None:
+    stories: list[list[Any]] = [[a_node_record("a")], [], [a_node_record("a")]]
+    (life,) = of_records([a_pass_record(n, some) for n, some in enumerate(stories)]).longest_lives()
+    assert (life.gone, life.last) == (False, START + 1200)
+
+
+def test_what_a_long_time_costs_is_what_its_parts_cost() -> None:
+    passes = 12 * SPANS + 7
+    history = of_records(a_pass_record(n, [a_node_record("a")]) for n in range(passes))
+    assert history.cost == pytest.approx((passes - 1) * PRICE / 6)
+    assert history.passes == passes and len(history.samples) <= 4 * SPANS + 1
+    assert history.ended == START + 600 * (passes - 1) and history.spans()[-1].at == history.ended
+
+
+def test_the_last_pass_is_shown_as_it_was_whatever_was_joined_before() -> None:
+    for passes in (4 * SPANS, 4 * SPANS + 1, 4 * SPANS + 2):
+        many = [a_node_record(f"n{n}") for n in range(9)]
+        records = [a_pass_record(n, many) for n in range(passes)]
+        last = of_records([*records, a_pass_record(passes, many[:1])]).spans()[-1]
+        assert sum(last.nodes.values()) == 1 and last.per_hour == pytest.approx(PRICE)
+
+
+def test_what_is_remembered_of_nodes_does_not_grow_with_their_number() -> None:
+    history = of_records(
+        a_pass_record(n, [a_node_record(f"{n}-{k}") for k in range(20)]) for n in range(300)
+    )
+    assert history.nodes_seen == 6000 and len(history.lives) < 1300
+
+
+def test_what_the_journal_has_forgotten_is_forgotten() -> None:
+    nodes = [a_node_record("old"), a_node_record("there")]
+    stories = [nodes, nodes, nodes[1:], nodes[1:], nodes[1:]]
+    records = [a_pass_record(n, some, errors=[f"e{n}"]) for n, some in enumerate(stories)]
+    history = of_records(records)
+    history.forget_before(START + 1800)
+    assert (history.passes, history.began) == (2, START + 1800)
+    assert [life.name for life in history.longest_lives()] == ["there"]
+    assert history.nodes_seen == 1 and [e.text for e in history.errors] == ["e3", "e4"]
+    assert history.cost == pytest.approx(PRICE / 6)
+
+
+def test_a_clock_that_went_back_makes_no_cost_and_breaks_no_page() -> None:
+    numbers = [10, 11, 3, 4, *range(12, 40)]
+    history = of_records(a_pass_record(n, [a_node_record("a")]) for n in numbers)
+    assert history.began == START + 1800 and history.cost >= 0
+    assert "<svg" in page(history)
 
 
 def test_limits_that_do_not_apply_are_left_out() -> None:
@@ -146,7 +228,9 @@ def test_sections_can_be_reached_by_keyboard_and_have_their_figures_as_text() ->
     ids = {value for name, value in found.attributes if name == "id"}
     anchors = {value[1:] for name, value in found.attributes if name == "href" and "#" in value}
     assert anchors == {"nodes", "demand", "waiting", "cost", "lives", "quotas", "explanations"}
-    assert anchors <= ids and found.tags.count("details") == 4
+    assert anchors <= ids
+    # each chart is there for a screen and for a phone
+    assert 2 * found.tags.count("details") == found.tags.count("figure") == 10
     assert all('tabindex="0"' in each for each in re.findall(r'<div class="scroll"[^>]*>', text))
 
 
@@ -158,6 +242,120 @@ def test_no_two_things_of_a_page_have_the_same_id() -> None:
 
 def test_a_journal_without_a_pass_has_a_page_too() -> None:
     assert "There is no pass in this journal yet" in page(of_records([]))
+
+
+def sizes_of_charts(text: str) -> list[list[float]]:
+    """Width and height of each."""
+    boxes = re.findall(r'<svg [^>]*viewBox="0 0 ([^"]*)"', text)
+    return [[float(number) for number in box.split()] for box in boxes]
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("nodes", [0, 1])
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_a_page_about_next_to_nothing(passes: int, nodes: int, jobs: int) -> None:
+    """No chart is as high as a house where there is nothing to draw."""
+    there, waiting = [a_node_record("a")] * nodes, [a_waiting_job("1")] * jobs
+    text = page(of_records(a_pass_record(n, there, waiting) for n in range(passes)))
+    sizes = sizes_of_charts(text)
+    assert len(sizes) == 2 + 4 * nodes + 2 * jobs and all(h < 400 for _, h in sizes), sizes
+    assert ("There was no node" in text) == (not nodes)
+
+
+# What somebody sees who lacks the cones for green, or for red (Machado, Oliveira, Fernandes 2009).
+SIGHT = {
+    "usual": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "deuteranopia": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "protanopia": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+}
+
+
+def linear(colour: str) -> list[float]:
+    """Red, green and blue as light, from 0 to 1."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+
+
+def lab(rgb: list[float]) -> tuple[float, float, float]:
+    """A colour in CIELAB."""
+    r, g, b = rgb
+    xyz = (
+        (0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047,
+        0.2126 * r + 0.7152 * g + 0.0722 * b,
+        (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883,
+    )
+    x, y, z = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in xyz)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_colours_can_be_told_apart(sight: str) -> None:
+    """Twenty in CIELAB is a difference that nobody overlooks between fields side by side."""
+    seen = []
+    for colour in charts.COLOURS:
+        light = linear(colour)
+        mixed = [sum(a * b for a, b in zip(row, light, strict=True)) for row in SIGHT[sight]]
+        seen.append(lab([min(1.0, max(0.0, value)) for value in mixed]))
+    assert min(math.dist(a, b) for a, b in itertools.combinations(seen, 2)) >= 20
+
+
+@pytest.mark.parametrize("back", ["#ffffff", "#0f1214"])
+def test_colours_stand_out_from_the_page(back: str) -> None:
+    """WCAG asks for 3 to 1 of what is drawn."""
+
+    def luminance(colour: str) -> float:
+        r, g, b = linear(colour)
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05
+
+    for colour in charts.COLOURS:
+        dark, light = sorted([luminance(colour), luminance(back)])
+        assert light / dark >= 3, colour
+
+
+def test_a_bucket_has_one_colour_in_all_charts() -> None:
+    nodes = [a_node_record(f"n{n}", Template=f"array{n % 9}") for n in range(30)]
+    records = [a_pass_record(n, nodes) for n in range(3)]
+    for n, record in enumerate(records):
+        names = [f"array{(n + k) % 9}/Standard_F4s_v2" for k in range(4)]
+        record.decided = [{"action": "create", "bucket": name, "count": 1} for name in names]
+    history = of_records(records)
+    drawn = []
+    for chart in (charts.nodes(history, 900), charts.wanted(history, 900)):
+        scale = chart["encoding"]["color"]["scale"]
+        assert len(set(scale["range"])) == len(scale["range"]) == len(scale["domain"])
+        drawn.append(dict(zip(scale["domain"], scale["range"], strict=True)))
+    shared = drawn[0].keys() & drawn[1].keys()
+    assert shared and all(drawn[0][name] == drawn[1][name] for name in shared)
+
+
+def test_times_have_24_hours_and_a_date_where_there_are_several_days() -> None:
+    for passes, wanted in ((1, "00:00:30"), (20, "01:00"), (300, "02 Jan"), (900, "05 Jan")):
+        history = of_records(a_pass_record(n) for n in range(passes))
+        drawn = charts.svg(charts.cost(history, 900))
+        said = re.findall(r">([^<]+)</text>", drawn)
+        assert wanted in said and "UTC" in said and not [text for text in said if "AM" in text]
+
+
+def test_small_amounts_are_no_thousandths() -> None:
+    drawn = charts.svg(charts.cost(of_records([a_pass_record(0, [a_node_record("a")])]), 900))
+    assert "0.15" in drawn and "150m" not in drawn
+
+
+def test_how_long_passes_took_and_which_failed() -> None:
+    records = [a_pass_record(n, duration=1.23456) for n in range(3)]
+    records[1].did = {"ended_by": "no answer"}
+    text = page(of_records(records))
+    assert "1.23" in text and "1.23456" not in text and "3, 1 failed" in text
+    assert "something went wrong" in text
+    assert "The last pass: no answer" in page(of_records(records[:2]))
 
 
 def test_a_large_page_is_small() -> None:
@@ -250,15 +448,83 @@ def test_the_page_shows_what_is_new_when_there_was_a_pass(journal: Path) -> None
     clock = MockClock()
     application = LiveApplication(LivePage(str(journal), clock))
     status, _, whole = ask(application)
-    assert (
-        status == "200 OK" and "script-src 'self'" in html.unescape(whole) and "<dd>4</dd>" in whole
-    )
+    assert status == "200 OK" and "script-src 'self'" in html.unescape(whole)
+    assert "<dd>4</dd>" in whole
     _, first, _ = ask(application, "/content")
     JournalWriter(journal).write(a_pass_record(9, [a_node_record("new")]))
     clock.now += 60
     _, second, text = ask(application, "/content")
     assert first["ETag"] != second["ETag"] and "<dd>5</dd>" in text
     assert ask(application, "/content")[1]["ETag"] == second["ETag"]
+
+
+def test_who_has_the_page_already_is_not_sent_it_again(journal: Path) -> None:
+    application = LiveApplication(LivePage(str(journal), MockClock()))
+    tag = ask(application, "/content")[1]["ETag"]
+    status, headers, text = ask(application, "/content", HTTP_IF_NONE_MATCH=f'"other", W/{tag}')
+    assert (status, headers["ETag"], text) == ("304 Not Modified", tag, "")
+    assert ask(application, "/content", HTTP_IF_NONE_MATCH='"other"')[0] == "200 OK"
+
+
+def test_figures_and_probes_draw_no_chart(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(spec: object) -> str:
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr(charts, "svg", draw)
+    application = LiveApplication(LivePage(str(journal), MockClock(START + 2400)))
+    assert "hpc_autoscale_jobs_unsatisfied 3" in ask(application, "/metrics")[2]
+    assert ask(application, "/health")[0] == "200 OK"
+
+
+def test_a_chart_that_cannot_be_drawn_is_said(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def draw(spec: object) -> str:
+        raise charts.ChartError("no <ink>")
+
+    monkeypatch.setattr(charts, "svg", draw)
+    assert "no &lt;ink&gt;" in ask(LiveApplication(LivePage(str(journal), MockClock())))[2]
+
+
+def test_the_live_page_shows_what_the_journal_has(tmp_path: Path) -> None:
+    """Not what it had once: then a page that is open for months would be about months."""
+    writer = JournalWriter(tmp_path)
+    writer.write(a_pass_record(0, [a_node_record("old")]))
+    (first,) = tmp_path.iterdir()
+    clock = MockClock(START)
+    application = LiveApplication(LivePage(str(tmp_path), clock))
+    assert ">old<" in ask(application)[2]
+    new = tmp_path / "journal-000002.jsonl.gz"
+    JournalWriter(tmp_path / "next").write(a_pass_record(6, [a_node_record("new")]))
+    next((tmp_path / "next").iterdir()).rename(new)
+    clock.now += 60
+    assert ">old<" in ask(application)[2] and ">new<" in ask(application)[2]
+    first.unlink()
+    clock.now += 60
+    JournalWriter(tmp_path).write(a_pass_record(7, [a_node_record("new")]))
+    text = ask(application)[2]
+    assert ">old<" not in text and ">new<" in text and "<dd>2</dd>" in text
+
+
+def test_a_journal_that_cannot_be_read_on_shows_what_was_read(journal: Path) -> None:
+    clock = MockClock(START)
+    application = LiveApplication(LivePage(str(journal), clock))
+    ask(application)
+    (file,) = journal.iterdir()
+    with open(file, "ab") as handle:
+        handle.write(packed(b'{"version": 99}\n'))
+    for _ in range(2):
+        clock.now += 60
+        text = ask(application)[2]
+        assert "found version 99" in text and "Nodes by bucket" in text
+
+
+def test_limits_of_several_clusters_are_their_own() -> None:
+    record = a_pass_record(0)
+    record.status = {"parts": {"east": a_status(4, 40), "west": a_status(8, 40)}}
+    named = {quota.name: quota.used for quota in of_records([record]).quotas}
+    assert named["east: regional quota of westus2: cores"] == 4
+    assert named["west: regional quota of westus2: cores"] == 8
 
 
 def test_without_a_token_only_this_machine_is_answered(journal: Path) -> None:

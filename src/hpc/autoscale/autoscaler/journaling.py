@@ -103,14 +103,17 @@ class LoopJournal:
         except Exception as error:  # noqa: BLE001 - whatever it is, the pass goes on
             self._say(one_line(error), error)
 
-    def keep(self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception) -> None:
-        """Write the record of a pass, or of one that was ended by an error."""
+    def keep(
+        self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception, took: float
+    ) -> None:
+        """Write the record of a pass that took so many seconds, or was ended by an error after
+        them."""
         from hpc.autoscale.journal.recording import unsatisfied_rows
         from hpc.autoscale.journal.state import replaced, stamp, stamp_json
 
         try:
             if isinstance(end, Exception):
-                did: dict[str, Any] = {"ended_by": one_line(end)}
+                did: dict[str, Any] = {"ended_by": one_line(end), "duration": took}
             else:
                 did = did_of(end)
                 recorder.lists["unsatisfied"] = unsatisfied_rows(end.unsatisfied)

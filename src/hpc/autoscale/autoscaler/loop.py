@@ -134,10 +134,12 @@ class Autoscaler:
             try:
                 self._listen(one.run)
             except Exception as error:
-                self._journal.keep(recorder, one, error)
+                with recorder.outside():
+                    took = max(0.0, self._clock.time() - started_at)
+                self._journal.keep(recorder, one, error, took)
                 raise
         summary = one.summary(started_at, self._clock.time())
-        self._journal.keep(recorder, one, summary)
+        self._journal.keep(recorder, one, summary, summary.duration)
         return summary
 
     def look(self) -> Pass:

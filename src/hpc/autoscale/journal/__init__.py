@@ -1,8 +1,9 @@
 """The journal: what every pass read, decided and did, in files that can be sent to others.
 
-`records` says what is known of one pass, `writing` writes it, and `reading` reads it. On the disk
-each pass is one line of JSON, compressed (`frames`), in the files of a directory (`files`); a line
-has only what has changed since the line before (`changes`).
+`records` says what is known of one pass, `writing` writes it, `reader` reads it, and `following`
+goes on reading while it grows. On the disk each pass is one line of JSON, compressed (`frames`), in
+the files of a directory (`files`); a line has only what has changed since the line before
+(`changes`).
 """
 
 from hpc.autoscale.journal.errors import JournalError as JournalError

@@ -31,12 +31,14 @@ MOST = 2**32 - 1
 
 class Chunk(NamedTuple):
     """A record as it was found: where it begins in its file, its bytes when they are whole, and
-    what is wrong with it. `is_cut_off`: it is the last one, and its end is missing."""
+    what is wrong with it. `is_cut_off`: it is the last one, and its end is missing. `end`: where
+    the next one begins; None where what is garbled is the last there is."""
 
     offset: int
     text: bytes | None
     problem: str = ""
     is_cut_off: bool = False
+    end: int | None = None
 
 
 def packed(text: bytes, at: float = 0.0) -> bytes:
@@ -77,16 +79,16 @@ def end_of_whole(file: io.BufferedIOBase, size: int) -> int:
     return offset
 
 
-def frames(file: io.BufferedIOBase, size: int) -> Iterator[Chunk]:
-    """The records of a file. What is garbled is told, and it goes on with the next record that can
-    be found."""
-    offset = 0
+def frames(file: io.BufferedIOBase, size: int, offset: int = 0) -> Iterator[Chunk]:
+    """The records of a file from an offset on. What is garbled is told, and it goes on with the
+    next record that can be found."""
     while offset < size:
         length = _length_at(file, offset)
         if length is not None and offset + length <= size:
             file.seek(offset + _HEAD)
             try:
-                yield Chunk(offset, _unpacked(file.read(length - _HEAD)))
+                text = _unpacked(file.read(length - _HEAD))
+                yield Chunk(offset, text, end=offset + length)
                 offset += length
                 continue
             except (zlib.error, GarbledRecord) as error:
@@ -95,7 +97,7 @@ def frames(file: io.BufferedIOBase, size: int) -> Iterator[Chunk]:
             problem = "no record begins here" if length is None else "its end is missing"
             is_whole = length is None and not _is_rest(file, offset)
         following = _next_start(file, offset + 1, size)
-        yield Chunk(offset, None, problem, following is None and not is_whole)
+        yield Chunk(offset, None, problem, following is None and not is_whole, following)
         if following is None:
             return
         offset = following

@@ -21,6 +21,8 @@ from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from
 
 Lists = dict[str, dict[str, Any]]
 
+_MARK_LENGTH = 64
+
 
 class Journal:
     """A journal that is read: a directory, or one file of it.
@@ -45,9 +47,17 @@ class Journal:
         self.problems = []
         number = 0
         for file, size in self._there():
-            for record in self._passes(file, size, number):
-                yield record
-                number = record.number
+            passes = FilePasses(file, self._skip_garbled, self.problems)
+            try:
+                for record in passes.more(number, size):
+                    yield record
+                    number = record.number
+            except JournalError as error:
+                if self._fixed or not isinstance(error.__cause__, FileNotFoundError):
+                    raise
+                self.problems.append(f"journal {file}: it was deleted while the journal was read")
+            if passes.unfinished:
+                self.problems.append(passes.unfinished)
 
     def _there(self) -> list[tuple[Path, int]]:
         """The files, and how long they are."""
@@ -63,33 +73,84 @@ class Journal:
         self._files = found if self._fixed else None
         return found
 
-    def _passes(self, path: Path, size: int, number: int) -> Iterator[PassRecord]:
-        lists: Lists | None = None
-        known: dict[str, Any] = {}
+
+class FilePasses:
+    """The passes of one file of a journal, which can be read on when the file has grown.
+
+    `end`: the byte up to which it was read. `first_at`: when its first pass was, in unix seconds.
+    `unfinished`: a sentence on what was found at the end of the file and is no record yet.
+    `problems` gets a sentence on each place that was passed over.
+    """
+
+    def __init__(self, path: Path, skip_garbled: bool, problems: list[str]) -> None:
+        self.path = path
+        self.problems = problems
+        self.end = 0
+        self.first_at: float | None = None
+        self.unfinished = ""
+        self._skip_garbled = skip_garbled
+        self._read = 0
+        self._lists: Lists | None = None
+        self._known: dict[str, Any] = {"by": {}, "config": {}}
+        self._mark = b""
+
+    def more(self, number: int, size: int | None = None) -> Iterator[PassRecord]:
+        """The passes that have not been read yet; `number` is that of the pass before them. `size`:
+        what is behind so many bytes is left out.
+
+        JournalError when the file cannot be read, GarbledRecord and NewerJournal as of `Journal`.
+        """
+        self.unfinished = ""
         try:
-            with open(path, "rb") as file:
-                for index, frame in enumerate(frames(file, size), 1):
-                    where = f"journal {path}: record {index} at byte {frame.offset}"
-                    if frame.is_cut_off:
-                        self.problems.append(f"{where}: its end is missing, it is left out")
-                        return
-                    try:
-                        document = _document(frame, where)
-                        lists = _lists_after(document, lists, where)
-                    except GarbledRecord as error:
-                        if not self._skip_garbled:
-                            raise
-                        self.problems.append(str(error))
-                        lists = None
-                        continue
-                    known = {**known, **{k: document[k] for k in ("by", "config") if k in document}}
-                    number += 1
-                    yield from_lists(document, lists, {"by": {}, "config": {}, **known}, number)
+            size = self.path.stat().st_size if size is None else size
+            with open(self.path, "rb") as file:
+                try:
+                    for frame in frames(file, size, self.end):
+                        record = self._record(frame, number + 1)
+                        self.end = frame.end or self.end
+                        if record is not None:
+                            number = record.number
+                            yield record
+                finally:
+                    start = max(0, self.end - _MARK_LENGTH)
+                    file.seek(start)
+                    self._mark = file.read(self.end - start)
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and not self._fixed:
-                self.problems.append(f"journal {path}: it was deleted while the journal was read")
-                return
-            raise JournalError(f"journal {path}: {error.strerror or error}") from error
+            raise JournalError(f"journal {self.path}: {error.strerror or error}") from error
+
+    def is_the_same(self) -> bool:
+        """Whether what was read of the file is still there, by its size and by its last bytes."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.end - len(self._mark))
+                return file.read(len(self._mark)) == self._mark
+        except OSError:
+            return False
+
+    def _record(self, frame: Chunk, number: int) -> PassRecord | None:
+        """A frame as a record; None for one that is passed over."""
+        where = f"journal {self.path}: record {self._read + 1} at byte {frame.offset}"
+        if frame.is_cut_off:
+            self.unfinished = f"{where}: its end is missing, it is left out"
+            return None
+        try:
+            document = _document(frame, where)
+            self._lists = _lists_after(document, self._lists, where)
+        except GarbledRecord as error:
+            if not self._skip_garbled:
+                raise
+            self._lists = None
+            if frame.end is None:
+                self.unfinished = str(error)
+                return None
+            self._read += 1
+            self.problems.append(str(error))
+            return None
+        self._read += 1
+        self._known.update((key, document[key]) for key in ("by", "config") if key in document)
+        if self.first_at is None:
+            self.first_at = float(document["at"])
+        return from_lists(document, self._lists, dict(self._known), number)
 
 
 def _document(frame: Chunk, where: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -31,28 +32,42 @@ def of_pass(
 ) -> list[Metric]:
     """The figures of a pass. `nodes`: records, as the server has them; `did` and `status` as in a
     journal, with the jobs that wait."""
-    began = _gauge("last_pass_timestamp_seconds", "When the last pass began.", at)
-    took = _gauge("last_pass_duration_seconds", "How long it took.", did.get("duration") or 0.0)
-    good = _gauge("last_pass_ok", "Whether nothing went wrong in it.", float(not _problems(did)))
-    errors = _gauge("last_pass_errors", "What went wrong in it.", len(_problems(did)))
-    read = _gauge("jobs", "Jobs that the scheduler has.", jobs)
-    waiting = _gauge(
-        "jobs_unsatisfied", "Jobs that did not get all nodes.", len(did.get("unsatisfied") or ())
-    )
-    aside = _gauge(
-        "jobs_set_aside", "Jobs that cannot be understood.", len(did.get("set_aside") or ())
-    )
+    problems = _problems(did)
+    return [
+        _gauge("last_pass_timestamp_seconds", "When the last pass began.", at),
+        _gauge("last_pass_duration_seconds", "How long it took.", did.get("duration")),
+        _gauge("last_pass_ok", "Whether nothing went wrong in it.", float(not problems)),
+        _gauge("last_pass_errors", "What went wrong in it.", len(problems)),
+        # what a pass that was ended has read, and whether it has, nobody knows: that is not zero
+        *_of_look(nodes, jobs, did, status, has_looked=not did.get("ended_by")),
+    ]
+
+
+def _of_look(
+    nodes: Iterable[Mapping[str, Any]],
+    jobs: int,
+    did: Mapping[str, Any],
+    status: Mapping[str, Any],
+    has_looked: bool,
+) -> list[Metric]:
+    """What a pass has found; families without samples where it could not look."""
     handled = Metric(f"{PREFIX}nodes_in_pass", "Nodes by what the last pass found them to be.")
     for name in _NODES:
         handled.add(len(did.get(name) or ()), what=name)
     refused = Metric(f"{PREFIX}refused_commands", "Commands that a guard stood against, by reason.")
     for code, count in sorted(Counter(r["code"] for r in did.get("refused") or ()).items()):
         refused.add(count, code=code)
-    return [
-        *(began, took, good, errors, read, waiting, aside, handled, refused),
+    waiting, aside = len(did.get("unsatisfied") or ()), len(did.get("set_aside") or ())
+    found = [
+        _gauge("jobs", "Jobs that the scheduler has.", jobs),
+        _gauge("jobs_unsatisfied", "Jobs that did not get all nodes.", waiting),
+        _gauge("jobs_set_aside", "Jobs that cannot be understood.", aside),
+        handled,
+        refused,
         *_of_nodes(nodes),
         *_of_limits(status),
     ]
+    return found if has_looked else [replace(family, samples=[]) for family in found]
 
 
 def of_health(health: Health) -> list[Metric]:
@@ -74,9 +89,11 @@ def _problems(did: Mapping[str, Any]) -> list[Any]:
     return [did["ended_by"]] if did.get("ended_by") else list(did.get("errors") or ())
 
 
-def _gauge(name: str, meaning: str, value: float) -> Metric:
+def _gauge(name: str, meaning: str, value: float | None) -> Metric:
+    """A figure; without a sample where it is not known."""
     family = Metric(PREFIX + name, meaning)
-    family.add(value)
+    if value is not None:
+        family.add(value)
     return family
 
 
@@ -110,10 +127,16 @@ def _of_limits(status: Mapping[str, Any]) -> list[Metric]:
     ]
     room = Metric(f"{PREFIX}bucket_available_nodes", "Nodes that may still be created.")
     used = Metric(f"{PREFIX}bucket_active_nodes", "Nodes that count against the limits.")
+    # one sample for each set of labels: Prometheus refuses the whole text otherwise
+    free: Counter[tuple[str, str]] = Counter()
+    active: Counter[tuple[str, str]] = Counter()
     for array in arrays:
         for bucket in array.get("buckets") or ():
             size = str((bucket.get("definition") or {}).get("machineType"))
-            labels = {"nodearray": str(array.get("name")), "vm_size": size}
-            room.add(bucket.get("availableCount") or 0, **labels)
-            used.add(bucket.get("activeCount") or 0, **labels)
+            key = str(array.get("name")), size
+            free[key] += bucket.get("availableCount") or 0
+            active[key] += bucket.get("activeCount") or 0
+    for (name, size), count in free.items():
+        room.add(count, nodearray=name, vm_size=size)
+        used.add(active[name, size], nodearray=name, vm_size=size)
     return [room, used]

@@ -27,12 +27,14 @@ class HealthError(AutoscaleError):
 class Health:
     """What is known of all passes. Times are unix seconds; None where there was none.
 
-    `passes` are all that began, `failed` those that could not look, and `with_errors` those in
-    which something went wrong. `nodes`: how often something was done to a node.
+    `last_pass` and `last_good_pass` say when they began, `last_duration` how many seconds the last
+    one took. `passes` are all that began, `failed` those that could not look, and `with_errors`
+    those in which something went wrong. `nodes`: how often something was done to a node.
     """
 
     last_pass: float | None = None
     last_good_pass: float | None = None
+    last_duration: float | None = None
     last_error: str = ""
     passes: int = 0
     failed: int = 0
@@ -47,6 +49,7 @@ class Health:
             self,
             last_pass=at,
             last_good_pass=self.last_good_pass if problems else at,
+            last_duration=did.get("duration"),
             last_error=str(problems[0]) if problems else "",
             passes=self.passes + 1,
             failed=self.failed + bool(did.get("ended_by")),
@@ -87,7 +90,7 @@ def _check(health: Health) -> None:
     for name in ("passes", "failed", "with_errors"):
         if not isinstance(getattr(health, name), int):
             raise ValueError(f"{name}: {getattr(health, name)!r}")
-    for name in ("last_pass", "last_good_pass"):
+    for name in ("last_pass", "last_good_pass", "last_duration"):
         if not isinstance(getattr(health, name), int | float | None):
             raise ValueError(f"{name}: {getattr(health, name)!r}")
     if not all(isinstance(health.nodes.get(name, 0), int) for name in COUNTED):

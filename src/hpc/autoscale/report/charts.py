@@ -8,33 +8,44 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.plaintext import on_one_line
-from hpc.autoscale.report.history import OTHERS, History, together
+from hpc.autoscale.report.history import OTHERS, History, Sample, together
 
 WIDE, NARROW = 900, 330
 """The widths of a chart on a screen and on a phone, in pixels."""
 
-# told apart by most people with a colour weakness, and readable on white and on black
-_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a400", "#888888"]
+COLOURS = ["#2266dd", "#cc7711", "#229955", "#aa3399", "#0099dd", "#bb2222", "#6633ff", "#888888"]
+"""What is drawn, the rest in the last one. They stand out from a light page and from a dark one,
+and can be told apart by those who do not see red, or green, as others do."""
+
+_BLUE, _ORANGE, _GREEN, _PURPLE, _RED = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[3], COLOURS[5]
 _LABEL = 44
+_LONGEST = 90
 _CONFIG = {
     "background": None,
     "font": "sans-serif",
     "padding": 8,
     "view": {"stroke": None},
-    "axis": {"labelLimit": 150},
+    "axis": {
+        "labelLimit": 150,
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": 400,
+        "titlePadding": 10,
+    },
     "legend": {
         "orient": "bottom",
-        "columns": 2,
-        "labelLimit": 300,
+        "labelFontSize": 12,
         "title": None,
-        "columnPadding": 60,
+        "columnPadding": 24,
     },
 }
+_DAY = 24 * 3600.0
 
 
 class ChartError(AutoscaleError):
@@ -79,7 +90,9 @@ def nodes(history: History, width: int) -> dict[str, Any]:
 
 def wanted(history: History, width: int) -> dict[str, Any]:
     """New nodes that passes asked for, by bucket."""
-    return _bars(history, "wanted", "new nodes", width)
+    mark = {"type": "bar", "width": max(1.0, width / 250)}
+    rows = _rows(history, "wanted", False)
+    return _over_time(history, rows, mark, _by_name(history, "wanted", "new nodes"), width, 140)
 
 
 def waiting(history: History, width: int) -> dict[str, Any]:
@@ -88,91 +101,132 @@ def waiting(history: History, width: int) -> dict[str, Any]:
 
 
 def cost(history: History, width: int) -> dict[str, Any]:
-    """Dollars per hour over time."""
-    rows = [{"t": _ms(s.at), "n": s.per_hour} for s in history.spans()]
-    mark = {"type": "line", "interpolate": "step-after", "color": _COLOURS[0]}
-    return _over_time(history, rows, mark, {"y": _amount("US dollars per hour")}, width, 160)
+    """US dollars per hour over time."""
+    rows = [{"t": _ms(s.at), "n": s.per_hour} for s in _held(history)]
+    mark = {"type": "line", "interpolate": "step-after", "color": _BLUE}
+    is_large = max((s.per_hour for s in history.samples), default=0.0) > 10
+    amount = _amount("US dollars per hour", ",.0f" if is_large else ",.2f")
+    return _over_time(history, rows, mark, {"y": amount}, width, 160)
+
+
+def passes(history: History, width: int) -> dict[str, Any]:
+    """How long passes took, and in which something went wrong."""
+    good, bad = "all well", "something went wrong"
+    rows = [
+        {"t": _ms(s.at), "n": s.took, "b": bad if s.bad else good}
+        for s in history.spans()
+        if s.took is not None
+    ]
+    mark = {"type": "bar", "width": max(1.0, width / 250)}
+    colour = _coloured("b", {good: _BLUE, bad: _RED}, rows)
+    encoding = {"y": _amount("seconds", ",.3~f"), "color": colour}
+    return _over_time(history, rows, mark, encoding, width, 140)
 
 
 def lives(history: History, width: int) -> dict[str, Any]:
     """The life of each node: booting, ready, and whether it failed."""
     rows = []
     for life in history.longest_lives():
-        ready = life.last if life.ready is None else life.ready
+        last = life.last if life.gone else history.until
+        ready = last if life.ready is None else life.ready
         about = {"node": _short(life.name)}
         state = "failed" if life.failed and life.ready is None else "booting"
         if ready > life.began:
             rows.append({**about, "t": _ms(life.began), "u": _ms(ready), "s": state})
-        if life.ready is not None and life.last > ready:
+        if life.ready is not None and last > ready:
             state = "ready, then failed" if life.failed else "ready"
-            rows.append({**about, "t": _ms(ready), "u": _ms(life.last), "s": state})
-    states = ["booting", "ready", "failed", "ready, then failed"]
-    colour = {"domain": states, "range": ["#e69f00", "#009e73", "#d55e00", "#cc79a7"]}
+            rows.append({**about, "t": _ms(ready), "u": _ms(last), "s": state})
+    states = {
+        "booting": _ORANGE,
+        "ready": _GREEN,
+        "failed": _RED,
+        "ready, then failed": _PURPLE,
+    }
     encoding = {
         "y": {"field": "node", "type": "nominal", "sort": None, "title": None},
         "x2": {"field": "u"},
-        "color": {"field": "s", "type": "nominal", "scale": colour},
+        "color": _coloured("s", states, rows),
     }
-    return _over_time(
-        history, rows, {"type": "bar", "height": {"band": 0.7}}, encoding, width, {"step": 14}
-    )
+    mark = {"type": "bar", "height": {"band": 0.7}}
+    return _over_time(history, rows, mark, encoding, width, {"step": 16})
 
 
 def _stacked(history: History, what: str, title: str, width: int) -> dict[str, Any]:
     mark = {"type": "area", "interpolate": "step-after", "line": False}
-    return _over_time(
-        history, _rows(history, what, True), mark, _by_name(history, what, title), width, 220
-    )
+    rows = _rows(history, what, True)
+    return _over_time(history, rows, mark, _by_name(history, what, title), width, 220)
 
 
-def _bars(history: History, what: str, title: str, width: int) -> dict[str, Any]:
-    mark = {"type": "bar", "width": max(1.0, width / 250)}
-    return _over_time(
-        history, _rows(history, what, False), mark, _by_name(history, what, title), width, 140
-    )
+def _coloured(
+    field: str, colours: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Colours by the values of a field, as far as these occur."""
+    there = {row[field] for row in rows}
+    known = {name: colour for name, colour in colours.items() if name in there}
+    scale = {"domain": list(known), "range": list(known.values())}
+    return {"field": field, "type": "nominal", "scale": scale}
 
 
 def _by_name(history: History, what: str, title: str) -> dict[str, Any]:
-    names = list(_labels(history, what).values())
+    labels = _labels(history, what)
+    colours = _colours(history, what)
+    scale = {"domain": list(labels.values()), "range": [colours[name] for name in labels]}
     return {
-        "y": {**_amount(title), "stack": "zero"},
-        "color": {
-            "field": "b",
-            "type": "nominal",
-            "scale": {"domain": names, "range": _COLOURS[: len(names)]},
-        },
+        "y": {**_amount(title, ",d"), "stack": "zero"},
+        "color": {"field": "b", "type": "nominal", "scale": scale},
+        "order": {"field": "o", "type": "quantitative"},
     }
+
+
+def _colours(history: History, what: str) -> dict[str, str]:
+    """The colour of each name: a bucket has the same one in all charts."""
+    names = history.foremost(what)
+    first = history.foremost("nodes") if what == "wanted" else names
+    known = dict(zip(first, COLOURS, strict=False))
+    free = iter([c for c in COLOURS[:-1] if c not in {known.get(name) for name in names}])
+    found = {name: known.get(name) or next(free) for name in names}
+    return {**found, OTHERS: COLOURS[-1]}
+
+
+def _held(history: History) -> list[Sample]:
+    """The samples, and the last one once more for as long as it is taken to hold."""
+    spans = history.spans()
+    return [*spans, *(replace(last, at=history.until) for last in spans[-1:])]
 
 
 def _rows(history: History, what: str, with_none: bool) -> list[dict[str, Any]]:
     labels = _labels(history, what)
     foremost = history.foremost(what)
     rows = []
-    for sample in history.spans():
+    for sample in _held(history) if with_none else history.spans():
         counted = together(getattr(sample, what), foremost)
-        for name, label in labels.items():
+        for order, (name, label) in enumerate(labels.items()):
             if with_none or counted.get(name):
-                rows.append({"t": _ms(sample.at), "n": counted.get(name, 0), "b": label})
+                count = counted.get(name, 0)
+                rows.append({"t": _ms(sample.at), "n": count, "b": label, "o": -order})
     return rows
 
 
 def _labels(history: History, what: str) -> dict[str, str]:
     """What the legend says for each name that is drawn; no two say the same."""
     foremost = history.foremost(what)
-    samples = (getattr(sample, what) for sample in history.samples)
+    samples = (getattr(sample, what) for sample in history.spans())
     others = any(len(counts) > len(foremost) or counts.keys() - {*foremost} for counts in samples)
     labels: dict[str, str] = {}
     for name in [*foremost, *([OTHERS] if others else [])]:
-        label, number = _short(name), 1
+        text = _short(name, _LONGEST)
+        label, number = text, 1
         while label in labels.values():
             number += 1
-            label = f"{_short(name)} ({number})"
+            label = f"{text} ({number})"
         labels[name] = label
     return labels
 
 
-def _amount(title: str) -> dict[str, Any]:
-    axis = {"tickCount": 5, "format": "~s"}
+def _amount(title: str, form: str) -> dict[str, Any]:
+    axis: dict[str, Any] = {"tickCount": 5, "format": form}
+    if form.endswith("d"):
+        axis["labelExpr"] = f"datum.value % 1 ? '' : format(datum.value, '{form}')"
     return {"field": "n", "type": "quantitative", "title": title, "axis": axis}
 
 
@@ -184,16 +238,23 @@ def _over_time(
     width: int,
     height: object,
 ) -> dict[str, Any]:
-    legend = {**_CONFIG["legend"], "columns": 2 if width > 500 else 1}  # type: ignore[dict-item]
-    axis = {"tickCount": width // 110, "labelOverlap": True, "grid": False}
+    columns = 2 if width > 500 and not any(len(row.get("b", "")) > _LABEL for row in rows) else 1
+    limits = {"columns": columns, "labelLimit": (width - 100) // columns}
+    legend = {**_CONFIG["legend"], **limits}  # type: ignore[dict-item]
+    until = history.until
+    axis = {
+        "tickCount": width // 110,
+        "labelOverlap": "greedy",
+        "labelFlush": True,
+        "labelSeparation": 12,
+        "grid": False,
+        "labelExpr": _time_label(until - history.began),
+    }
     time = {
         "field": "t",
         "type": "temporal",
-        "scale": {
-            "type": "utc",
-            "domain": [_ms(history.began), _ms(max(history.ended, history.began + 60))],
-        },
-        "title": None,
+        "scale": {"type": "utc", "domain": [_ms(history.began), _ms(until)]},
+        "title": "UTC",
         "axis": axis,
     }
     return {
@@ -208,11 +269,23 @@ def _over_time(
     }
 
 
+def _time_label(seconds: float) -> str:
+    """What a time is called on an axis of so many seconds, as an expression of Vega."""
+    if seconds <= 600:
+        return "utcFormat(datum.value, '%H:%M:%S')"
+    if seconds <= _DAY:
+        return "utcFormat(datum.value, '%H:%M')"
+    if seconds <= 4 * _DAY:
+        midnight = "utchours(datum.value) + utcminutes(datum.value) === 0"
+        return f"utcFormat(datum.value, {midnight} ? '%d %b' : '%H:%M')"
+    return f"utcFormat(datum.value, '{'%d %b' if seconds <= 300 * _DAY else '%b %Y'}')"
+
+
 def _ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
-def _short(name: str) -> str:
+def _short(name: str, most: int = _LABEL) -> str:
     """A name as a label: on one line, and not too long."""
     text = on_one_line(name).encode(errors="replace").decode()
-    return text if len(text) <= _LABEL else text[: _LABEL - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"

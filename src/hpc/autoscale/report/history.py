@@ -1,16 +1,18 @@
 """A journal added up: how many nodes of each bucket there were when, what waited, what it cost.
 
 Passes go into a fixed number of spans of time, and of nodes, buckets and causes the foremost are
-kept by themselves and the rest together: so what is drawn is small, whatever the journal has.
+kept by themselves and the rest together: so what is drawn, and what is remembered while a journal
+is read, is small, whatever the journal has. A pass that could not look says nothing of nodes, jobs
+and cost: what was known before it stands.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.journal import PassRecord
@@ -26,22 +28,37 @@ FOREMOST = 7
 LIVES = 60
 """So many nodes have a line of their own."""
 
+ERRORS = 20
+"""So many of the last errors are kept."""
+
 OTHERS = "others"
 _CAUSE_LENGTH = 90
-_NUMBERS = re.compile(r"\d+(\.\d+)?")
+_GONE = 10 * LIVES
+_CAUSES = 10_000
+# a figure by itself, as in "40 of 64 cores"; not one in a name, as in westus2 and Standard_F4s_v2
+_NUMBERS = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?![\w])")
 
 
 @dataclass
 class Sample:
-    """What was there at one pass: nodes and new nodes by bucket, waiting jobs by cause, and US
-    dollars per hour; None where a price is unknown."""
+    """What was there at one pass: nodes and new nodes by bucket, waiting jobs by cause, US dollars
+    per hour, and jobs in the queue. `unpriced`: nodes whose price is not known; they are not in
+    the cost. Joined with later ones it stands for all of them: `passes` in number, of which
+    `failed` could not look, and in `bad` something went wrong. `cost`: US dollars from this one to
+    the next. `took`: seconds of the longest pass; None where unknown."""
 
     at: float
     nodes: Counter[str]
     wanted: Counter[str]
     waiting: Counter[str]
-    per_hour: float | None
+    per_hour: float
     jobs: int
+    unpriced: int = 0
+    cost: float = 0.0
+    passes: int = 1
+    failed: int = 0
+    bad: int = 0
+    took: float | None = None
 
 
 @dataclass
@@ -75,42 +92,70 @@ class WaitingCause:
     names: list[str]
 
 
+class NotedError(NamedTuple):
+    """What went wrong in a pass, which began at `at`."""
+
+    at: float
+    text: str
+
+
+class _Priced(NamedTuple):
+    """What a node record comes to."""
+
+    record: Mapping[str, Any]
+    bucket: str
+    per_hour: float | None
+
+
 @dataclass
 class History:
-    """All that is shown of a journal. Times are unix seconds, `cost` US dollars for the whole time.
+    """All that is shown of a journal. Times are unix seconds, money is in US dollars.
 
-    `last` is the last pass, `health` what all of them have come to.
+    `samples` are the passes that could look, in order, older ones joined. `last` is the last
+    of these passes, `health` what all passes have come to, `lives` what is known of nodes: those
+    that are there, and of those that are gone the ones that were there longest. `nodes_seen` is
+    how many there were in all.
     """
 
     samples: list[Sample] = field(default_factory=list)
     lives: dict[str, Life] = field(default_factory=dict)
+    nodes_seen: int = 0
     quotas: list[QuotaUse] = field(default_factory=list)
     explanations: list[WaitingCause] = field(default_factory=list)
     cluster: str = ""
-    passes: int = 0
-    errors: list[str] = field(default_factory=list)
-    cost: float = 0.0
+    errors: deque[NotedError] = field(default_factory=lambda: deque(maxlen=ERRORS))
     unpriced: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     last: PassRecord | None = None
     health: Health = field(default_factory=Health)
+    _began: float | None = None
+    _ended: float = 0.0
+    _failed: int = 0
+    _there: dict[str, _Priced] = field(default_factory=dict)
+    _listed: Sequence[Mapping[str, Any]] = ()
+    _unsatisfied: Sequence[Mapping[str, Any]] = ()
+    _causes: dict[str, str] = field(default_factory=dict)
 
     def add(self, record: PassRecord) -> None:
         """One more pass."""
-        self.passes += 1
         self.health = self.health.after(record.at, record.did)
         self.cluster = str(record.config.get("cluster_name") or self.cluster)
-        for error in record.did.get("errors") or ():
-            self.errors = [*self.errors[-19:], str(error)]
-        if record.did.get("ended_by"):
-            self.errors = [*self.errors[-19:], str(record.did["ended_by"])]
-        sample = self._sample(record)
-        if self.samples and sample.at > self.samples[-1].at:
+        self._began = record.at if self._began is None else min(self._began, record.at)
+        self._ended = max(self._ended, record.at)
+        ended_by = record.did.get("ended_by")
+        for error in [*(record.did.get("errors") or ()), *([ended_by] if ended_by else ())]:
+            self.errors.append(NotedError(record.at, str(error)))
+        if ended_by:
+            self._failed += 1
+            return
+        sample = self._sample(record, self.samples[-1] if self.samples else None)
+        if self.samples:
             before = self.samples[-1]
-            self.cost += (before.per_hour or 0.0) * (sample.at - before.at) / 3600
-        self.samples.append(sample)
-        if len(self.samples) > 4 * SPANS:
+            before.cost += before.per_hour * max(0.0, sample.at - before.at) / 3600
+        # the last one always stands for itself
+        if len(self.samples) >= 4 * SPANS:
             self.samples = _fewer(self.samples, 2 * SPANS)
+        self.samples.append(sample)
         self.last = record
 
     def conclude(self) -> History:
@@ -120,77 +165,150 @@ class History:
             self.explanations = _explanations(self.last.did.get("unsatisfied") or ())
         return self
 
-    def _sample(self, record: PassRecord) -> Sample:
-        nodes: Counter[str] = Counter()
-        per_hour = 0.0
-        seen = set()
-        for node in record.nodes:
-            key = str(node.get("NodeId") or node.get("Name"))
-            if node.get("TargetState") not in (None, "Started"):
-                continue
-            bucket = _bucket(node)
-            nodes[bucket] += 1
-            seen.add(key)
-            self._note(key, bucket, node, record.at)
-            price = _price(node)
-            if price is None:
-                self.unpriced.add(str(node.get("MachineType")))
-            else:
-                per_hour += price
-        self._note_gone(seen, record.at)
+    def forget_before(self, at: float) -> None:
+        """Leave out what was before a time. The last pass is kept whenever it was."""
+        if self._began is None or self._began >= at:
+            return
+        self.samples = [each for each in self.samples[:-1] if each.at >= at] + self.samples[-1:]
+        self.errors = deque((e for e in self.errors if e.at >= at), maxlen=ERRORS)
+        old = [key for key, life in self.lives.items() if life.gone and life.last <= at]
+        for key in old:
+            del self.lives[key]
+        self.nodes_seen -= len(old)
+        self._began = min(at, self._ended)
+
+    def _sample(self, record: PassRecord, before: Sample | None) -> Sample:
         wanted: Counter[str] = Counter()
         for row in record.decided:
             if row.get("action") in ("create", "start"):
                 wanted[str(row.get("bucket"))] += int(row.get("count") or 0)
-        waiting = Counter(_cause(job) for job in record.did.get("unsatisfied") or ())
         jobs = int(record.did.get("jobs") or len(record.jobs))
-        return Sample(record.at, nodes, wanted, waiting, per_hour, jobs)
+        failed, self._failed = self._failed, 0
+        unsatisfied = record.did.get("unsatisfied") or ()
+        # most passes find what the one before has found, often the very same objects
+        if before is not None and unsatisfied == self._unsatisfied:
+            waiting = before.waiting
+        else:
+            waiting = Counter(map(self._cause, unsatisfied))
+        self._unsatisfied = unsatisfied
+        if before is not None and record.nodes == self._listed:
+            nodes, per_hour, unpriced = before.nodes, before.per_hour, before.unpriced
+        else:
+            self._listed = record.nodes
+            self._note_nodes(record)
+            nodes = Counter(each.bucket for each in self._there.values())
+            prices = [each.per_hour for each in self._there.values()]
+            unpriced, per_hour = prices.count(None), sum(filter(None, prices))
+        return Sample(
+            record.at,
+            nodes,
+            wanted,
+            waiting,
+            per_hour,
+            jobs,
+            unpriced,
+            passes=1 + failed,
+            failed=failed,
+            bad=failed + bool(record.did.get("errors")),
+            took=record.did.get("duration"),
+        )
 
-    def _note(self, key: str, bucket: str, node: Mapping[str, Any], at: float) -> None:
-        life = self.lives.get(key)
+    def _note_nodes(self, record: PassRecord) -> None:
+        """Learn which nodes are there now, and which are no more."""
+        there: dict[str, _Priced] = {}
+        for node in record.nodes:
+            if node.get("TargetState") not in (None, "Started"):
+                continue
+            key = str(node.get("NodeId") or node.get("Name"))
+            known = self._there.get(key)
+            if known is None or known.record is not node:
+                known = _Priced(node, _bucket(node), _price(node))
+                self._note(key, known, record.at)
+                if known.per_hour is None:
+                    self.unpriced.add(str(node.get("MachineType")))
+            there[key] = known
+        for key in self._there.keys() - there.keys():
+            self.lives[key].last, self.lives[key].gone = record.at, True
+        self._there = there
+        gone = [key for key, life in self.lives.items() if life.gone]
+        if len(gone) > 2 * _GONE:
+            gone.sort(key=lambda key: self.lives[key].began - self.lives[key].last)
+            for key in gone[_GONE:]:
+                del self.lives[key]
+
+    def _note(self, key: str, priced: _Priced, at: float) -> None:
+        node, life = priced.record, self.lives.get(key)
         if life is None:
-            life = self.lives[key] = Life(str(node.get("Name")), bucket, at, at)
-        life.last = at
+            life = self.lives[key] = Life(str(node.get("Name")), priced.bucket, at, at)
+            self.nodes_seen += 1
+        life.gone = False
         if node.get("Status") == "Ready" and life.ready is None:
             life.ready = at
         life.failed = life.failed or node.get("State") == "Error"
 
-    def _note_gone(self, seen: set[str], at: float) -> None:
-        for key in self._there - seen:
-            life = self.lives[key]
-            life.last, life.gone = at, True
-        self._there = seen
-
-    _there: set[str] = field(default_factory=set)
+    def _cause(self, job: Mapping[str, Any]) -> str:
+        """The cause of a job that waits, in a form in which equal causes are equal."""
+        said = str(job.get("limit") or job.get("reason") or "")
+        known = self._causes.get(said)
+        if known is None:
+            if len(self._causes) >= _CAUSES:
+                self._causes.clear()
+            known = self._causes[said] = _cause_of(said)
+        return known
 
     # -- what is shown
 
     @property
+    def passes(self) -> int:
+        """How many passes there were."""
+        return sum(sample.passes for sample in self.samples) + self._failed
+
+    @property
+    def failed(self) -> int:
+        """How many passes could not look."""
+        return sum(sample.failed for sample in self.samples) + self._failed
+
+    @property
+    def cost(self) -> float:
+        """What the nodes cost from the first pass to the last, as far as prices are known."""
+        return sum(sample.cost for sample in self.samples)
+
+    @property
     def began(self) -> float:
         """The time of the first pass."""
-        return self.samples[0].at if self.samples else 0.0
+        return self._began or 0.0
 
     @property
     def ended(self) -> float:
         """The time of the last pass."""
-        return self.samples[-1].at if self.samples else 0.0
+        return self._ended
+
+    @property
+    def until(self) -> float:
+        """Up to when the last pass is taken to hold: for as long as passes were apart on average,
+        and a minute at least."""
+        apart = (self.ended - self.began) / max(1, self.passes - 1)
+        return self.ended + max(60.0, apart)
 
     def spans(self) -> list[Sample]:
-        """The samples, at most `SPANS`; in each the most that there was at a time."""
-        return _fewer(self.samples, SPANS)
+        """The samples, at most `SPANS`; in each the most that there was at a time. The last one is
+        the last pass alone."""
+        return [*_fewer(self.samples[:-1], SPANS - 1), *self.samples[-1:]]
 
     def foremost(self, what: str) -> list[str]:
         """The buckets, or causes, of which there was most over time. `what` is the name of a field
         of samples."""
         total: Counter[str] = Counter()
-        for sample in self.samples:
+        for sample in self.spans():
             total.update(getattr(sample, what))
         return [name for name, _ in total.most_common(FOREMOST)]
 
     def longest_lives(self) -> list[Life]:
         """The nodes that were there longest, in the order in which they came."""
+        for key in self._there:
+            self.lives[key].last = self.ended
         by_time = sorted(self.lives.values(), key=lambda life: life.began - life.last)
-        return sorted(by_time[:LIVES], key=lambda life: (life.began, life.name))
+        return sorted(by_time[:LIVES], key=lambda life: (life.began, ht.name_order(life.name)))
 
 
 def of_records(records: Iterable[PassRecord]) -> History:
@@ -212,8 +330,9 @@ def _fewer(samples: Sequence[Sample], most: int) -> list[Sample]:
     """At most so many samples over the same time, each with the most of what it stands for."""
     if len(samples) <= most:
         return list(samples)
-    began = samples[0].at
-    width = (samples[-1].at - began) / most or 1.0
+    times = [sample.at for sample in samples]
+    began = min(times)
+    width = (max(times) - began) / most or 1.0
     spans: dict[int, list[Sample]] = {}
     for sample in samples:
         spans.setdefault(min(most - 1, int((sample.at - began) / width)), []).append(sample)
@@ -230,9 +349,22 @@ def _joined(some: Sequence[Sample]) -> Sample:
         nodes |= sample.nodes
         waiting |= sample.waiting
         wanted += sample.wanted
-    known = [sample.per_hour for sample in some if sample.per_hour is not None]
-    mean = sum(known) / len(known) if known else None
-    return Sample(first.at, nodes, wanted, waiting, mean, max(sample.jobs for sample in some))
+    passes = sum(sample.passes for sample in some)
+    took = [sample.took for sample in some if sample.took is not None]
+    return Sample(
+        first.at,
+        nodes,
+        wanted,
+        waiting,
+        per_hour=sum(sample.per_hour * sample.passes for sample in some) / passes,
+        jobs=max(sample.jobs for sample in some),
+        unpriced=max(sample.unpriced for sample in some),
+        cost=sum(sample.cost for sample in some),
+        passes=passes,
+        failed=sum(sample.failed for sample in some),
+        bad=sum(sample.bad for sample in some),
+        took=max(took, default=None),
+    )
 
 
 def _bucket(node: Mapping[str, Any]) -> str:
@@ -245,12 +377,10 @@ def _price(node: Mapping[str, Any]) -> float | None:
     return price_per_hour(place, size, bool(node.get("Interruptible")))
 
 
-def _cause(job: Mapping[str, Any]) -> str:
-    """The cause of a job that waits, in a form in which equal causes are equal."""
-    said = job.get("limit") or job.get("reason")
+def _cause_of(said: str) -> str:
     if not said:
         return "not worked out"
-    text = " ".join(str(said).split()).partition(";")[0]
+    text = " ".join(said.split()).partition(";")[0]
     text = _NUMBERS.sub("…", text)
     return text if len(text) <= _CAUSE_LENGTH else text[: _CAUSE_LENGTH - 1] + "…"
 
@@ -270,11 +400,14 @@ def _quotas(status: Mapping[str, Any]) -> Iterable[QuotaUse]:
     """The limits of a status, each once, those that are fullest first."""
     found: dict[str, QuotaUse] = {}
     parts = status.get("parts")
-    for part in parts.values() if isinstance(parts, Mapping) else [status]:
+    # each cluster may have a subscription of its own
+    several = parts.items() if isinstance(parts, Mapping) else [("", status)]
+    for cluster, part in several:
         for array in part.get("nodearrays") or ():
             for bucket in array.get("buckets") or ():
                 for quota in _quotas_of(array, bucket):
-                    found.setdefault(quota.name, quota)
+                    name = f"{cluster}: {quota.name}" if cluster else quota.name
+                    found.setdefault(name, replace(quota, name=name))
     return sorted(found.values(), key=lambda each: -each.used / max(each.most, 1))[:50]
 
 

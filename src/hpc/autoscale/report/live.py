@@ -1,14 +1,14 @@
 """The page while a journal grows: a WSGI application that only answers, and changes nothing.
 
-The journal is read again when its files have changed, at most every few seconds, and the page is
-drawn once for all who look. A browser asks every few seconds for what is new.
+What was added to the journal is read when somebody asks, at most every few seconds, and the page
+is drawn once for all who look. A browser asks every few seconds for what is new.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
 import json
-import os
 import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -16,11 +16,13 @@ from urllib.parse import urlsplit
 
 from hpc.autoscale.clock import Clock
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.journal import Journal, JournalError
+from hpc.autoscale.journal import JournalError, PassRecord
+from hpc.autoscale.journal.following import Follower
 from hpc.autoscale.metrics import of_record, text_of
+from hpc.autoscale.metrics.exposition import CONTENT_TYPE
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.report.charts import ChartError
-from hpc.autoscale.report.history import History, of_records
+from hpc.autoscale.report.history import History
 from hpc.autoscale.report.page import content, page
 from hpc.autoscale.wsgi.basic import Login
 
@@ -39,6 +41,7 @@ _POLICY = (
 _SCRIPT = f"""'use strict';
 let known = '';
 async function look() {{
+  if (document.hidden) return;
   try {{
     const answer = await fetch('content', {{cache: 'no-cache'}});
     const state = document.getElementById('state');
@@ -53,9 +56,13 @@ async function look() {{
     const focus = document.activeElement && main.contains(document.activeElement)
       ? [...main.querySelectorAll('a, summary, [tabindex]')].indexOf(document.activeElement) : -1;
     if (known !== '') {{
+      const place = [window.scrollX, window.scrollY];
+      const within = [...main.querySelectorAll('.scroll')].map(each => each.scrollTop);
       main.innerHTML = text;
+      main.querySelectorAll('.scroll').forEach((each, i) => {{ each.scrollTop = within[i] || 0; }});
       all().forEach((each, i) => {{ each.open = !!open[i]; }});
       if (focus >= 0) main.querySelectorAll('a, summary, [tabindex]')[focus]?.focus();
+      window.scrollTo(...place);
     }}
     known = tag;
   }} catch (error) {{
@@ -63,6 +70,7 @@ async function look() {{
   }}
 }}
 look();
+document.addEventListener('visibilitychange', look);
 setInterval(look, {EVERY * 1000});
 """
 _HEAD = '<script src="live.js" defer></script>\n'
@@ -73,24 +81,25 @@ class LivePage:
     threads."""
 
     def __init__(self, journal: str, clock: Clock) -> None:
-        self._journal = journal
+        self._journal = Follower(journal)
         self._clock = clock
         self._turn = threading.Lock()
-        self._state: object = None
         self._not_before = 0.0
-        self._parts = ("", "")
         self._history = History()
+        self._last: PassRecord | None = None
+        self._problem = ""
+        self._parts: tuple[str, str] | None = None
 
     def parts(self) -> tuple[str, str]:
         """What the page has in it now, and a tag that is another one when that is."""
         with self._turn:
-            now = self._clock.time()
-            state = _state_of(self._journal)
-            if state != self._state and now >= self._not_before:
-                self._draw()
-                self._state = state
-                # a journal that takes long to read is read seldom
-                self._not_before = now + max(1.0, 3 * (self._clock.time() - now))
+            self._read_on()
+            if self._parts is None:
+                began = self._clock.time()
+                text = self._drawn()
+                tag = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:20]
+                self._parts = (text, f'"{tag}"')
+                self._rest(began)
             return self._parts
 
     def whole(self) -> str:
@@ -106,17 +115,18 @@ class LivePage:
 
         Counts of all passes are left out: they would go back when the journal drops old files.
         """
-        self.parts()
-        last = self._history.last
+        with self._turn:
+            self._read_on()
+            last, health = self._last, self._history.health
         if last is None:
             return ""
-        found = of_record(last, self._history.health)
-        return text_of(family for family in found if family.kind != "counter")
+        return text_of(family for family in of_record(last, health) if family.kind != "counter")
 
     def health(self) -> tuple[bool, str]:
         """Whether there was a good pass at all, and as JSON when the last ones were."""
-        self.parts()
-        health = self._history.health
+        with self._turn:
+            self._read_on()
+            health = self._history.health
         said = {
             "last_pass": health.last_pass,
             "last_good_pass": health.last_good_pass,
@@ -125,31 +135,47 @@ class LivePage:
         }
         return health.last_good_pass is not None, json.dumps(said) + "\n"
 
-    def _draw(self) -> None:
-        journal = Journal(self._journal, skip_garbled=True)
+    def _read_on(self) -> None:
+        """Take in what was added to the journal, unless that was done a moment ago."""
+        began = self._clock.time()
+        if began < self._not_before:
+            return
+        problem = ""
         try:
-            self._history = of_records(journal)
-            self._history.problems = list(journal.problems)
-            text = content(self._history)
-        except (JournalError, ChartError) as error:
-            import html
+            has_changed = self._journal.poll(self._take, self._begin)
+        except JournalError as error:
+            has_changed, problem = True, one_line(error)
+        if has_changed:
+            self._rest(began)
+            if problem != self._problem or not problem:
+                self._parts = None
+        if self._journal.began is not None:
+            self._history.forget_before(self._journal.began)
+        self._problem = problem
 
-            text = f"<p>{html.escape(on_one_line(one_line(error)))}</p>\n"
-        tag = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:20]
-        self._parts = (text, f'"{tag}"')
+    def _rest(self, began: float) -> None:
+        """Let a journal that takes long to read or to draw be read seldom."""
+        now = self._clock.time()
+        self._not_before = max(self._not_before, now + max(1.0, 3 * (now - began)))
+
+    def _begin(self) -> None:
+        self._history, self._last = History(), None
+
+    def _take(self, record: PassRecord) -> None:
+        self._last = record
+        self._history.add(record)
+
+    def _drawn(self) -> str:
+        self._history.problems = self._journal.problems
+        try:
+            text = content(self._history.conclude())
+        except ChartError as error:
+            text = _said(one_line(error))
+        return _said(self._problem) + text if self._problem else text
 
 
-def _state_of(path: str) -> object:
-    """Another value when a journal has changed."""
-    try:
-        if not os.path.isdir(path):
-            found = [(path, os.stat(path))]
-        else:
-            with os.scandir(path) as entries:
-                found = [(entry.name, entry.stat()) for entry in entries]
-    except OSError:
-        return None, "away"
-    return sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+def _said(text: str) -> str:
+    return f"<p>{html.escape(on_one_line(text))}</p>\n"
 
 
 class LiveApplication:
@@ -164,7 +190,7 @@ class LiveApplication:
         """Answer a request."""
         status, kind, body, more = self._answer(environ)
         headers = [
-            ("Content-Type", f"{kind}; charset=utf-8"),
+            ("Content-Type", kind if ";" in kind else f"{kind}; charset=utf-8"),
             ("Content-Length", str(len(body))),
             ("Cache-Control", "no-cache"),
             ("X-Content-Type-Options", "nosniff"),
@@ -188,8 +214,8 @@ class LiveApplication:
             return "405 Method Not Allowed", "text/plain", b"this is read-only\n", allowed
         pages: dict[str, Callable[[], tuple[str, str, bytes, list[tuple[str, str]]]]] = {
             "/": self._whole,
-            "/content": self._content,
-            "/metrics": lambda: ("200 OK", "text/plain", self._live.metrics().encode(), []),
+            "/content": lambda: self._content(environ.get("HTTP_IF_NONE_MATCH", "")),
+            "/metrics": lambda: ("200 OK", CONTENT_TYPE, self._live.metrics().encode(), []),
             "/health": self._health,
             "/live.js": lambda: ("200 OK", "text/javascript", _SCRIPT.encode(), []),
         }
@@ -201,8 +227,10 @@ class LiveApplication:
     def _whole(self) -> tuple[str, str, bytes, list[tuple[str, str]]]:
         return "200 OK", "text/html", self._live.whole().encode(errors="replace"), []
 
-    def _content(self) -> tuple[str, str, bytes, list[tuple[str, str]]]:
+    def _content(self, known: str) -> tuple[str, str, bytes, list[tuple[str, str]]]:
         text, tag = self._live.parts()
+        if tag in (each.strip().removeprefix("W/") for each in known.split(",")):
+            return "304 Not Modified", "text/plain", b"", [("ETag", tag)]
         return "200 OK", "text/plain", text.encode(errors="replace"), [("ETag", tag)]
 
     def _health(self) -> tuple[str, str, bytes, list[tuple[str, str]]]:

@@ -8,6 +8,7 @@ here could do little.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -18,17 +19,18 @@ from hpc.autoscale.report import charts
 from hpc.autoscale.report.history import LIVES, OTHERS, History, together
 
 _ROWS = 200
+_NUMBER = re.compile(r"[\d,.]*")
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1b1f23; --back: #ffffff; --line: #d0d4d9; --dim: #57606a;
-  --link: #0550ae; --bar: #0072b2; }
-@media (prefers-color-scheme: dark) { :root { --text: #e6e8ea; --back: #14171a; --line: #3c434a;
-  --dim: #a0a8b0; --link: #79b8ff; --bar: #56b4e9; } }
+  --link: #0550ae; --bar: #2266dd; --bad: #b42318; }
+@media (prefers-color-scheme: dark) { :root { --text: #e6e8ea; --back: #0f1214; --line: #3c434a;
+  --dim: #a0a8b0; --link: #79b8ff; --bar: #6ea8ff; --bad: #ff8a80; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
   margin: 0 auto; padding: 0 16px 48px; max-width: 980px; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin: 24px 0 4px; } h2 { font-size: 1.15rem; margin: 36px 0 8px; }
-p { margin: 4px 0; } .dim { color: var(--dim); }
+p { margin: 4px 0; } .dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; }
 a { color: var(--link); }
 a:focus-visible, summary:focus-visible, [tabindex]:focus-visible { outline: 3px solid var(--link);
   outline-offset: 2px; }
@@ -41,6 +43,7 @@ figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
 .narrow { display: none; }
 @media (max-width: 600px) { .wide { display: none; } .narrow { display: block; } }
 svg text { fill: var(--text); } svg .role-axis-grid line { stroke: var(--line); }
+svg .mark-area path { stroke: var(--back); stroke-width: .6; }
 svg .role-axis-tick line, svg .role-axis-domain line { stroke: var(--dim); }
 summary { cursor: pointer; color: var(--link); padding: 4px 0; }
 .scroll { overflow-x: auto; max-height: 480px; overflow-y: auto; }
@@ -49,7 +52,8 @@ th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var
   vertical-align: top; overflow-wrap: normal; }
 td.text { min-width: 16em; overflow-wrap: anywhere; } td.number, th.number { text-align: right; }
 progress { width: 8em; accent-color: var(--bar); }
-@media print { :root { --text: #000; --back: #fff; --line: #999; --dim: #333; } nav, summary {
+@media print { :root { --text: #000; --back: #fff; --line: #999; --dim: #333;
+  --bad: #000; } nav, summary {
   display: none; } body { max-width: none; } section { break-inside: avoid; }
   .scroll { max-height: none; overflow: visible; } .wide { display: block; }
   .narrow { display: none; } }
@@ -76,8 +80,8 @@ def page(history: History, title: str = "", head: str = "", policy: str = _POLIC
 
 def content(history: History) -> str:
     """What changes when there is one more pass."""
-    if not history.samples:
-        return "<p>There is no pass in this journal yet.</p>\n"
+    if not history.passes:
+        return "<p>There is no pass in this journal yet.</p>\n" + _errors(history)
     sections = list(_sections(history))
     links = "".join(f'<a href="#{name}">{_text(heading)}</a>' for name, heading, _ in sections)
     parts = [_summary(history), f'<nav aria-label="Sections">{links}</nav>\n']
@@ -87,40 +91,59 @@ def content(history: History) -> str:
 
 
 def _sections(history: History) -> Iterable[tuple[str, str, str]]:
-    yield "nodes", "Nodes by bucket", _chart(history, charts.nodes) + _table_over_time(
-        history, "nodes"
-    )
+    if history.samples:
+        yield from _sections_of_samples(history)
+    if history.errors or history.problems:
+        yield "errors", "Errors", _errors(history)
+
+
+def _sections_of_samples(history: History) -> Iterable[tuple[str, str, str]]:
+    drawn = "<p>There was no node.</p>\n"
+    if history.foremost("nodes"):
+        drawn = _chart(history, charts.nodes) + _table_over_time(history, "nodes")
+    yield "nodes", "Nodes by bucket", drawn
     if history.foremost("wanted"):
-        body = _chart(history, charts.wanted) + _table_over_time(history, "wanted")
-        yield "demand", "Demand: new nodes asked for", body
+        drawn = _chart(history, charts.wanted) + _table_over_time(history, "wanted")
+        yield "demand", "Demand: new nodes asked for", drawn
     if history.foremost("waiting"):
-        body = _chart(history, charts.waiting) + _table_over_time(history, "waiting")
-        yield "waiting", "Waiting jobs by cause", body
-    yield "cost", "Cost", _chart(history, charts.cost) + _unpriced(history)
+        drawn = _chart(history, charts.waiting) + _table_over_time(history, "waiting")
+        yield "waiting", "Waiting jobs by cause", drawn
+    yield "cost", "Cost", _chart(history, charts.cost) + _unpriced(history) + _costs(history)
     yield "lives", "Life of each node", _lives(history)
     yield "quotas", "Quotas and limits", _quotas(history)
     yield "explanations", "Why jobs wait now", _explanations(history)
-    if history.errors or history.problems:
-        lines = [*history.problems, *history.errors]
-        yield "errors", "Errors", "".join(f"<p>{_text(line)}</p>\n" for line in lines)
+    if any(sample.took is not None for sample in history.samples):
+        yield "passes", "How long passes took", _chart(history, charts.passes) + _took(history)
+
+
+def _errors(history: History) -> str:
+    """What went wrong, the last first, after what could not be read."""
+    lines = [_text(line) for line in history.problems]
+    for error in reversed(history.errors):
+        lines.append(f'<span class="dim">{_moment(error.at)}</span> {_text(error.text)}')
+    return "".join(f"<p>{line}</p>\n" for line in lines)
 
 
 def _summary(history: History) -> str:
-    last = history.samples[-1]
-    waits = sum(last.waiting.values())
-    per_hour = "unknown" if last.per_hour is None else f"{last.per_hour:,.2f}"
-    facts = [
-        ("Nodes now", f"{sum(last.nodes.values()):,}"),
-        ("Jobs in the queue", f"{last.jobs:,}"),
-        ("Jobs that wait for more", f"{waits:,}"),
-        ("US dollars per hour", per_hour),
-        ("US dollars in all", f"{history.cost:,.2f}"),
-        ("Passes", f"{history.passes:,}"),
-    ]
+    facts = [("Nodes", "unknown"), ("Jobs in the queue", "unknown")]
+    if history.samples:
+        last = history.samples[-1]
+        more = "at least " if last.unpriced else ""
+        facts = [
+            ("Nodes", f"{sum(last.nodes.values()):,}"),
+            ("Jobs in the queue", f"{last.jobs:,}"),
+            ("Jobs that wait", f"{sum(last.waiting.values()):,}"),
+            ("US$ per hour", f"{more}{last.per_hour:,.2f}"),
+            ("US$ in all", f"{'at least ' if history.unpriced else ''}{history.cost:,.2f}"),
+        ]
+    failed = f", {history.failed:,} failed" if history.failed else ""
+    facts.append(("Passes", f"{history.passes:,}{failed}"))
     rows = "".join(f"<div><dt>{_text(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in facts)
+    error = history.health.last_error
+    state = f'<p class="bad">The last pass: {_text(error)}</p>\n' if error else ""
     return (
         f'<p class="dim">{_moment(history.began)} to {_moment(history.ended)} (UTC)</p>\n'
-        f"<dl>{rows}</dl>\n"
+        f"{state}<dl>{rows}</dl>\n"
     )
 
 
@@ -144,7 +167,29 @@ def _table_over_time(history: History, what: str) -> str:
         if found != before:
             rows.append([_moment(sample.at), *(found.get(name, 0) for name in names)])
         before = found
-    return _details("As a table", ["at", *names], rows[-_ROWS:])
+    if not any(row[-1] for row in rows):
+        names, rows = foremost, [row[:-1] for row in rows]
+    return _details("As a table", ["from (UTC)", *names], rows[-_ROWS:])
+
+
+def _costs(history: History) -> str:
+    rows: list[list[Any]] = []
+    before = None
+    for sample in history.spans():
+        shown = f"{sample.per_hour:,.2f}"
+        if shown != before:
+            rows.append([_moment(sample.at), shown])
+        before = shown
+    return _details("As a table", ["from (UTC)", "US dollars per hour"], rows[-_ROWS:])
+
+
+def _took(history: History) -> str:
+    rows = [
+        [_moment(s.at), "" if s.took is None else f"{s.took:,.3g}", s.passes, s.bad]
+        for s in history.spans()
+    ]
+    heads = ["from (UTC)", "seconds at most", "passes", "with errors"]
+    return _details("As a table", heads, rows[-_ROWS:])
 
 
 def _unpriced(history: History) -> str:
@@ -155,12 +200,10 @@ def _unpriced(history: History) -> str:
 
 
 def _lives(history: History) -> str:
-    shown, there = history.longest_lives(), len(history.lives)
-    said = (
-        f"All {there} nodes."
-        if there <= LIVES
-        else (f"The {LIVES} of {there:,} nodes that were there longest.")
-    )
+    shown, there = history.longest_lives(), history.nodes_seen
+    said = f"The {LIVES} of {there:,} nodes that were there longest."
+    if there <= LIVES:
+        said = f"{counted(there, 'node')}." if there else "There was no node."
     rows = [
         [
             life.name,
@@ -172,9 +215,11 @@ def _lives(history: History) -> str:
         ]
         for life in shown
     ]
-    heads = ["node", "bucket", "first seen", "ready", "gone", ""]
-    chart = _chart(history, charts.lives) if shown else ""
-    return f'<p class="dim">{_text(said)}</p>\n{chart}{_details("As a table", heads, rows)}'
+    heads = ["node", "bucket", "first seen (UTC)", "ready", "gone", ""]
+    told = f'<p class="dim">{_text(said)}</p>\n'
+    if not shown:
+        return told
+    return f"{told}{_chart(history, charts.lives)}{_details('As a table', heads, rows)}"
 
 
 def _quotas(history: History) -> str:
@@ -208,12 +253,26 @@ def _names(count: int, names: Sequence[str]) -> str:
 
 
 def _details(summary: str, heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    head = "".join(f"<th>{_text(name)}</th>" for name in heads)
+    kinds = [_kind(row[index] for row in rows) for index in range(len(heads))]
+    head = "".join(f"<th{k}>{_text(name)}</th>" for k, name in zip(kinds, heads, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
+        "<tr>"
+        + "".join(f"<td{k}>{_shown(cell)}</td>" for k, cell in zip(kinds, row, strict=True))
+        + "</tr>\n"
+        for row in rows
     )
     table = _scrolled(summary, f"<tr>{head}</tr>\n{body}")
     return f"<details><summary>{_text(summary)}</summary>\n{table}</details>\n"
+
+
+def _kind(cells: Iterable[Any]) -> str:
+    """How a column is set: numbers at the right."""
+    numbers = all(not isinstance(c, str) or _NUMBER.fullmatch(c) for c in cells)
+    return ' class="number"' if numbers else ""
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell:,}" if isinstance(cell, int) else _text(cell)
 
 
 def _scrolled(name: str, rows: str) -> str:
