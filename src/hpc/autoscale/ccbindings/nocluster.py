@@ -6,23 +6,12 @@ What else there is, such as hosts on premises, can be looked at with it. Made by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from hpc.autoscale.ccbindings.errors import ClusterAway
-from hpc.autoscale.ccbindings.models import (
-    ClusterStatus,
-    NodeCreationResult,
-    NodeList,
-    NodeManagementResult,
-)
-from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
-
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node import Node
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.ccbindings.selection import RefusingBinding
 
 
-class NoCluster(SelectingBinding):
+class NoCluster(RefusingBinding):
     """Nothing of a cluster, of which nobody knows what it has (`never_read`). ClusterAway, with
     `reason`, for each command."""
 
@@ -53,31 +42,8 @@ class NoCluster(SelectingBinding):
             raise self._away()
         return NodeList(nodes=[])
 
-    def create_nodes(
-        self, nodes: Sequence[Node], request_id: str | None = None
-    ) -> NodeCreationResult:
-        raise self._away()
-
-    def delete_nodes(
-        self, nodes: Sequence[Node], request_id: str | None = None
-    ) -> NodeManagementResult:
-        raise self._away()
-
-    def retry_failed_nodes(self) -> NodeManagementResult:
-        raise self._away()
-
-    def scale(
-        self,
-        nodearray: str,
-        total_core_count: int | None = None,
-        total_node_count: int | None = None,
-    ) -> NodeCreationResult:
-        raise self._away()
-
-    def _manage(
-        self, action: str, selection: Selection, request_id: str | None
-    ) -> NodeManagementResult:
-        raise self._away()
+    def _refusal(self, call: str) -> ClusterAway:
+        return self._away()
 
     def _away(self) -> ClusterAway:
         return ClusterAway(self._name, self._reason)

@@ -5,24 +5,16 @@ It can be read and not changed. The command line and `_mock_bindings` of the con
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from hpc.autoscale.ccbindings.models import (
-    ClusterStatus,
-    NodeCreationResult,
-    NodeList,
-    NodeManagementResult,
-)
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.ccbindings.replies import M
-from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.ccbindings.selection import RefusingBinding
 from hpc.autoscale.errors import ConfigurationException, unreadable
 
-if TYPE_CHECKING:
-    from hpc.autoscale.node.node import Node
 
-
-class ReproduceFromResponse(SelectingBinding):
+class ReproduceFromResponse(RefusingBinding):
     """The cluster in `config["cluster_response"]` and, optionally, `config["node_list"]` or
     `config["nodes_response"]`.
 
@@ -61,39 +53,8 @@ class ReproduceFromResponse(SelectingBinding):
         """Accepts everything: saved replies are often saved without their nodes, and cannot be
         acted on anyway."""
 
-    def create_nodes(
-        self, nodes: Sequence["Node"], request_id: str | None = None
-    ) -> NodeCreationResult:
-        """Raises AssertionError: saved replies cannot be changed."""
-        raise _unchangeable("create_nodes")
-
-    def delete_nodes(
-        self, nodes: Sequence["Node"], request_id: str | None = None
-    ) -> NodeManagementResult:
-        """Raises AssertionError: saved replies cannot be changed."""
-        raise _unchangeable("delete_nodes")
-
-    def retry_failed_nodes(self) -> NodeManagementResult:
-        """Raises AssertionError: saved replies cannot be changed."""
-        raise _unchangeable("retry_failed_nodes")
-
-    def scale(
-        self,
-        nodearray: str,
-        total_core_count: int | None = None,
-        total_node_count: int | None = None,
-    ) -> NodeCreationResult:
-        """Raises AssertionError: saved replies cannot be changed."""
-        raise _unchangeable("scale")
-
-    def _manage(
-        self, action: str, selection: Selection, request_id: str | None
-    ) -> NodeManagementResult:
-        raise _unchangeable(f"{action}_nodes")
-
-
-def _unchangeable(call: str) -> AssertionError:
-    return AssertionError(f"{call}: a cluster made of saved replies cannot be changed")
+    def _refusal(self, call: str) -> AssertionError:
+        return AssertionError(f"{call}: a cluster made of saved replies cannot be changed")
 
 
 def _load(key: str, saved: Any, model: type[M]) -> M:

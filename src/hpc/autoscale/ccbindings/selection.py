@@ -1,7 +1,8 @@
 """Which nodes a management call is for.
 
 The published calls select in six ways and want exactly one of them. `Selection` is that choice once
-made; `SelectingBinding` turns the seven published methods into one, for bindings to implement.
+made; `SelectingBinding` turns the seven published methods into one, for bindings to implement, and
+`RefusingBinding` turns all commands into one refusal, for bindings that can only be read.
 """
 
 from abc import abstractmethod
@@ -11,7 +12,11 @@ from typing import TYPE_CHECKING
 
 from hpc.autoscale.ccbindings.errors import InvalidSelection
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
-from hpc.autoscale.ccbindings.models import NodeManagementRequest, NodeManagementResult
+from hpc.autoscale.ccbindings.models import (
+    NodeCreationResult,
+    NodeManagementRequest,
+    NodeManagementResult,
+)
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -162,6 +167,41 @@ class SelectingBinding(ClusterBindingInterface):
     ) -> NodeManagementResult:
         selection = _select(nodes, names, node_ids, hostnames, ip_addresses, custom_filter)
         return self._manage("terminate", selection, request_id)
+
+
+class RefusingBinding(SelectingBinding):
+    """A binding that refuses every command of the interface. Which ones it takes all the same, a
+    subclass overrides; reads are a subclass's own."""
+
+    @abstractmethod
+    def _refusal(self, call: str) -> Exception:
+        """What is raised for a command, named by its method (`create_nodes`, `start_nodes`, …)."""
+
+    def create_nodes(
+        self, nodes: Sequence["Node"], request_id: str | None = None
+    ) -> NodeCreationResult:
+        raise self._refusal("create_nodes")
+
+    def delete_nodes(
+        self, nodes: Sequence["Node"], request_id: str | None = None
+    ) -> NodeManagementResult:
+        raise self._refusal("delete_nodes")
+
+    def retry_failed_nodes(self) -> NodeManagementResult:
+        raise self._refusal("retry_failed_nodes")
+
+    def scale(
+        self,
+        nodearray: str,
+        total_core_count: int | None = None,
+        total_node_count: int | None = None,
+    ) -> NodeCreationResult:
+        raise self._refusal("scale")
+
+    def _manage(
+        self, action: str, selection: Selection, request_id: str | None
+    ) -> NodeManagementResult:
+        raise self._refusal(f"{action}_nodes")
 
 
 def _select(

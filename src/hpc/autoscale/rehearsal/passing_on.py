@@ -203,7 +203,7 @@ class PassingDriver(SchedulerDriver):
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
         """The driver's."""
-        return self.driver.add_nodes_to_cluster(nodes)
+        return call_with_up_to(self.driver.add_nodes_to_cluster, nodes, include_permanent)
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
         """The driver's."""

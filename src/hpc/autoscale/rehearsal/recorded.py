@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from hpc.autoscale.ccbindings.errors import OperationNotFound
-from hpc.autoscale.ccbindings.models import (
-    ClusterStatus,
-    NodeCreationResult,
-    NodeList,
-    NodeManagementResult,
-)
-from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.ccbindings.selection import RefusingBinding
 from hpc.autoscale.clock import MockClock
-from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
+from hpc.autoscale.errors import ReadOnlyModeException
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -58,7 +53,7 @@ def record_in(path: str, number: int | None = None) -> PassRecord:
     return record
 
 
-class RecordedBinding(SelectingBinding):
+class RecordedBinding(RefusingBinding):
     """The cluster of a pass. Nothing can be commanded."""
 
     def __init__(self, record: PassRecord) -> None:
@@ -96,35 +91,8 @@ class RecordedBinding(SelectingBinding):
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
         """Nothing: that was done when it was read."""
 
-    def create_nodes(
-        self, nodes: Sequence[Node], request_id: str | None = None
-    ) -> NodeCreationResult:
-        raise _only_read()
-
-    def delete_nodes(
-        self, nodes: Sequence[Node], request_id: str | None = None
-    ) -> NodeManagementResult:
-        raise _only_read()
-
-    def retry_failed_nodes(self) -> NodeManagementResult:
-        raise _only_read()
-
-    def scale(
-        self,
-        nodearray: str,
-        total_core_count: int | None = None,
-        total_node_count: int | None = None,
-    ) -> NodeCreationResult:
-        raise _only_read()
-
-    def _manage(
-        self, action: str, selection: Selection, request_id: str | None
-    ) -> NodeManagementResult:
-        raise _only_read()
-
-
-def _only_read() -> AutoscaleError:
-    return ReadOnlyModeException("a journal is read and not changed")
+    def _refusal(self, call: str) -> ReadOnlyModeException:
+        return ReadOnlyModeException(f"{call}: a journal is read and not changed")
 
 
 class RecordedDriver(PassingDriver):

@@ -23,7 +23,7 @@ from hpc.autoscale.ccbindings.models import (
     OperationStatus,
 )
 from hpc.autoscale.ccbindings.node_record import record_of
-from hpc.autoscale.ccbindings.selection import Selection
+from hpc.autoscale.ccbindings.selection import RefusingBinding, Selection
 from hpc.autoscale.commands import Ran
 from hpc.autoscale.errors import ReadOnlyModeException
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -74,7 +74,7 @@ class Recorder:
             return f"rehearsed-{kind}-{self._made}"
 
 
-class RecordingBinding(PassingBinding):
+class RecordingBinding(RefusingBinding, PassingBinding):
     """A binding of which only reads get through. Nodes that would have been created or started are
     listed for their operation, and for that alone."""
 
@@ -99,18 +99,8 @@ class RecordingBinding(PassingBinding):
         """As if all of them were on their way out."""
         return self._manage("delete", Selection(nodes=nodes), request_id)
 
-    def retry_failed_nodes(self) -> NodeManagementResult:
-        """No pass asks for this."""
-        raise ReadOnlyModeException("a rehearsal retries no nodes")
-
-    def scale(
-        self,
-        nodearray: str,
-        total_core_count: int | None = None,
-        total_node_count: int | None = None,
-    ) -> NodeCreationResult:
-        """No pass asks for this."""
-        raise ReadOnlyModeException("a rehearsal scales no nodearray")
+    def _refusal(self, call: str) -> ReadOnlyModeException:
+        return ReadOnlyModeException(f"{call}: no pass asks for this, and a rehearsal does not")
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
         """All node records as they are, or what an operation of the rehearsal would have made."""
@@ -134,7 +124,7 @@ class RecordingBinding(PassingBinding):
     ) -> NodeManagementResult:
         command = _COMMANDS.get(action)
         if command is None or not selection.nodes:
-            raise ReadOnlyModeException(f"a rehearsal does not {action} nodes")
+            raise self._refusal(f"{action}_nodes")
         self.recorder.note(command, selection.nodes)
         started = [_record(node, None) for node in selection.nodes] if command == "start" else []
         results = [

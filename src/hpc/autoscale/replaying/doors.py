@@ -17,7 +17,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeList,
     NodeManagementResult,
 )
-from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.ccbindings.selection import RefusingBinding, Selection
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.driver import (
     SchedulerDriver,
@@ -112,7 +112,7 @@ class JournalClock(clock.Clock):
         return len(self._times)
 
 
-class JournalBinding(SelectingBinding):
+class JournalBinding(RefusingBinding):
     """The cluster as a record has it."""
 
     def __init__(self, tape: Tape) -> None:
@@ -175,21 +175,13 @@ class JournalBinding(SelectingBinding):
 
     def _command(self, call: str, request_id: str | None) -> NodeManagementResult:
         if call not in COMMANDS:
-            raise NotInRecord(f"no record has {call}")
+            raise self._refusal(call)
         return NodeManagementResult.from_dict(
             self._tape.next("command", call, request_id)["answer"]
         )
 
-    def retry_failed_nodes(self) -> NodeManagementResult:
-        raise NotInRecord("no record has retry_failed_nodes")
-
-    def scale(
-        self,
-        nodearray: str,
-        total_core_count: int | None = None,
-        total_node_count: int | None = None,
-    ) -> NodeCreationResult:
-        raise NotInRecord("no record has scale")
+    def _refusal(self, call: str) -> NotInRecord:
+        return NotInRecord(f"no record has {call}")
 
 
 class JournalDriver(SchedulerDriver):
