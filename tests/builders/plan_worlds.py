@@ -1,161 +1,42 @@
-"""Worlds for the laws of plans: a cluster of the simulator in this process, in virtual time, with a
-scheduler and a configuration that are drawn, and a command line for it."""
+"""Worlds for the laws of plans: clusters of the simulator in this process, in virtual time, with a
+scheduler, hosts on premises and a configuration that are drawn.
+
+A world can be copied (`copy.deepcopy`), so that different things may happen to it; its files are
+kept and laid out again beside that.
+"""
 
 from __future__ import annotations
 
+import copy
 import random
-from argparse import ArgumentParser
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from builders.simulated_cloud import F2, F4, World, a_description
-from hpc.autoscale import clilib, clock
-from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.job import Job
-from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.node.node import Node
+from builders.plan_queue import DriverOfQueue, PlanCLI, Queued, QueueHost, QueueOfTest
+from builders.simulated_cloud import F2, F4, REGION, World, a_description
+from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler, PassSummary, Reporter
+from hpc.autoscale.ccbindings import MADE_BY
+from hpc.autoscale.ccbindings.errors import CycleCloudError
+from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.ccbindings.lastseen import LastSeen
+from hpc.autoscale.ccbindings.several import Member, SeveralClusters
+from hpc.autoscale.commands import Ran
+from hpc.autoscale.onpremises.workers import RUN_EACH
+from hpc.autoscale.rehearsal import PlannedChange, Rehearsal, rehearse
+from hpc.autoscale.requestsets.dynamic import marked
+from hpc.autoscale.requestsets.store import RequestSet, RequestStore
 from hpc.autoscale.simulator.cluster import SimCluster
 from hpc.autoscale.traces.binding import SimulatedBinding
 
 F8 = "Standard_F8s_v2"
 HB = "Standard_HB120rs_v3"
+EAST = "eastus"
 
-
-@dataclass
-class Queued:
-    """A job: what it wants, and how many slots or nodes still wait."""
-
-    constraints: dict[str, Any]
-    slots: int = 0
-    nodes: int = 0
-
-
-@dataclass
-class QueueHost:
-    """A host that was joined: its cores, and the cores that each job has there."""
-
-    node_id: str
-    cores: int
-    is_open: bool = True
-    running: Counter[str] = field(default_factory=Counter)
-
-
-class QueueOfTest:
-    """A scheduler in memory."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[str, Queued] = {}
-        self.hosts: dict[str, QueueHost] = {}
-
-    def start(self, rng: random.Random) -> None:
-        """Start what there is room for, here and there."""
-        for name, job in list(self.jobs.items()):
-            cores = int(job.constraints.get("ncpus", 1))
-            for host in self.hosts.values():
-                free = host.cores - host.running.total()
-                if job.slots and host.is_open and cores <= free and rng.random() < 0.7:
-                    host.running[name] += cores
-                    job.slots -= 1
-            if not job.slots and not job.nodes:
-                del self.jobs[name]
-
-    def end(self, rng: random.Random) -> None:
-        """End some of what runs."""
-        for host in self.hosts.values():
-            for name in [name for name in host.running if rng.random() < 0.5]:
-                del host.running[name]
-
-
-class DriverOfQueue(SchedulerDriver):
-    """Its driver."""
-
-    def __init__(self, queue: QueueOfTest) -> None:
-        super().__init__("queue")
-        self.queue = queue
-
-    def initialize(self) -> None:
-        pass
-
-    def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        return config
-
-    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        jobs = []
-        for name, job in self.queue.jobs.items():
-            if job.nodes:
-                jobs.append(Job(name, job.constraints, node_count=job.nodes, colocated=True))
-            elif job.slots:
-                jobs.append(Job(name, job.constraints, iterations=job.slots))
-        return jobs, [self._reported(name, host) for name, host in self.queue.hosts.items()]
-
-    def _reported(self, name: str, host: QueueHost) -> SchedulerNode:
-        node = SchedulerNode(name, {"ncpus": host.cores, "ccnodeid": host.node_id})
-        node.available["ncpus"] = host.cores - host.running.total()
-        for job in host.running:
-            node.assign(job)
-        return node
-
-    def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
-        return nodes
-
-    def add_nodes_to_cluster(
-        self, nodes: list[Node], include_permanent: bool = False
-    ) -> list[Node]:
-        ready = [node for node in nodes if node.state == "Ready" and node.hostname]
-        for node in ready:
-            host = QueueHost(str(node.delayed_node_id.node_id), node.vcpu_count)
-            known = self.queue.hosts.setdefault(str(node.hostname), host)
-            known.is_open = known.is_open or len(node.assignments) > len(known.running)
-        return ready
-
-    def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
-        return nodes
-
-    def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
-        return nodes
-
-    def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        for node in nodes:
-            if node.hostname in self.queue.hosts:
-                self.queue.hosts[str(node.hostname)].is_open = False
-        return self._without_work(nodes)
-
-    def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
-        for node in nodes:
-            self.queue.hosts.pop(str(node.hostname), None)
-        return nodes
-
-    def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
-        if hook == "handle_draining":
-            return self._without_work(nodes)
-        return super().foresee(hook, nodes)
-
-    def _without_work(self, nodes: list[Node]) -> list[Node]:
-        hosts = self.queue.hosts
-        return [n for n in nodes if n.hostname not in hosts or not hosts[str(n.hostname)].running]
-
-
-class PlanCLI(clilib.CommonCLI):
-    """The command line of the queue."""
-
-    def __init__(self, world: PlanWorld) -> None:
-        super().__init__("queue")
-        self._world = world
-
-    def _driver(self, config: dict[str, Any]) -> DriverOfQueue:
-        return DriverOfQueue(self._world.queue)
-
-    def _default_output_columns(self, config: dict[str, Any], cmd: str | None = None) -> list[str]:
-        return ["name"]
-
-    def _initconfig_parser(self, parser: ArgumentParser) -> None: ...
-
-    def _initconfig(self, config: dict[str, Any]) -> None: ...
-
-    def _setup_shell_locals(self, config: dict[str, Any]) -> dict[str, Any]:
-        return {}
+Truth = dict[str, Any]
 
 
 class WorldClock(clock.Clock):
@@ -172,29 +53,98 @@ class WorldClock(clock.Clock):
 
 
 class PlanWorld:
-    """One site, drawn from a seed: `step` lets time pass, and work come and go."""
+    """One site, drawn from a seed: `step` lets time pass, and work come and go. `clusters` are by
+    the name that they have in the configuration, which is empty where there is one alone."""
 
     def __init__(self, seed: int, home: Path) -> None:
         self.rng = random.Random(seed)
+        draw = self.rng
+        names = ("east", "west") if draw.random() < 0.2 else ("",)
+        self.clusters = {name: f"c{number}" for number, name in enumerate(names, 1)}
         self.model = World(self._description(), seed)
-        self.queue = QueueOfTest()
+        self.queue = QueueOfTest(is_patient=draw.random() < 0.4)
         self.home = home
         self.clock = WorldClock(self.model)
-        self.config = self._config()
+        self.settings = self._settings()
+        self.down: set[str] = set()
+        self.commands: Counter[tuple[str, str]] = Counter()
+        self.wants_requests = draw.random() < 0.35
+        self.wants_workers = draw.random() < 0.2
         self._number = self._steps = 0
 
+    def cluster(self, name: str) -> SimCluster:
+        """A cluster, as the cloud has it."""
+        return self.model.cloud.cluster(self.clusters[name])
+
     @property
-    def cluster(self) -> SimCluster:
-        """The cluster, as the cloud has it."""
-        return self.model.cluster
+    def first(self) -> SimCluster:
+        """The first cluster, which is the only one of most sites."""
+        return self.cluster(next(iter(self.clusters)))
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration, with the files of this world and doors to it."""
+        return {
+            **copy.deepcopy(self.settings),
+            "nodehistorydb": str(self.home / "nodehistory.db"),
+            "lock_file": str(self.home / "lock.file"),
+            MADE_BY: self._connect,
+            RUN_EACH: self._run_commands,
+        }
+
+    def driver(self) -> DriverOfQueue:
+        """A new driver."""
+        return DriverOfQueue(self.queue)
 
     def cli(self) -> PlanCLI:
         """A new command line."""
-        return PlanCLI(self)
+        return PlanCLI(self.driver)
+
+    def keep_files(self) -> dict[str, bytes]:
+        """What is in its files, by name."""
+        return {path.name: path.read_bytes() for path in self.home.iterdir()}
+
+    def lay_out(self, files: Mapping[str, bytes]) -> None:
+        """Let these be its files, and no others."""
+        for path in self.home.iterdir():
+            path.unlink()
+        for name, content in files.items():
+            (self.home / name).write_bytes(content)
+
+    @contextmanager
+    def time(self) -> Iterator[None]:
+        """Meanwhile the clock of the process is that of this world."""
+        before = clock.use_clock(self.clock)
+        try:
+            yield
+        finally:
+            clock.use_clock(before)
+
+    def run(self) -> PassSummary:
+        """The next pass."""
+        driver = self.driver()
+        with self.time():
+            try:
+                return Autoscaler(self.config, driver, reporter=Reporter()).run_once()
+            finally:
+                driver.close_histories()
+
+    def foreseen(self) -> Rehearsal:
+        """What the next pass would do."""
+        with self.time():
+            return rehearse(self.config, self.driver())
+
+    def apply(self, path: str) -> None:
+        """Carry out a plan."""
+        with self.time():
+            self.cli().apply(self.config, path)
+
+    # -- what happens
 
     def step(self) -> None:
         """A pass's time goes by."""
         rng = self.rng
+        self.model.journal.clear()
         self.queue.end(rng)
         self._steps += 1
         often = (1, 1, 2) if self._steps < 4 else (0, 0, 0, 0, 1)
@@ -202,41 +152,136 @@ class PlanWorld:
             self.submit()
         if rng.random() < 0.2 and self.queue.jobs:
             del self.queue.jobs[rng.choice(list(self.queue.jobs))]
+        if self.wants_requests and rng.random() < 0.4:
+            self.request()
+        if self.wants_workers and rng.random() < 0.4:
+            self.queue.tasks = rng.choice((0, 1, 3, 6))
         self.model.after(rng.choice((30.0, 60.0, 60.0, 90.0)))
-        if rng.random() < 0.15:
-            self._accident()
-        alive = {node.hostname for node in self.cluster.nodes() if node.hostname}
-        for name in [name for name in self.queue.hosts if name not in alive]:
-            del self.queue.hosts[name]
+        if rng.random() < 0.3:
+            self.accident()
+        self._forget_hosts()
         self.queue.start(rng)
 
     def submit(self) -> None:
         """Another job."""
         rng = self.rng
         self._number += 1
-        name = f"job{self._number}"
+        name, prefix = f"job{self._number}", self._prefix()
         where = rng.choice(
-            ({}, {}, {"node.nodearray": "htc"}, {"node.vm_size": F4}, {"node.nodearray": "hpx"})
+            (
+                *({}, {}, {"node.vm_size": F4}),
+                *({"node.nodearray": f"{prefix}{array}"} for array in ("htc", "spot", "hpx")),
+            )
         )
-        if rng.random() < 0.25:
-            wish = {"ncpus": 1, "node.nodearray": "hpc"}
+        if rng.random() < 0.3:
+            wish = {"ncpus": 1, "node.nodearray": f"{prefix}hpc"}
             self.queue.jobs[name] = Queued(wish, nodes=rng.randint(2, 5))
         else:
             wish = {"ncpus": rng.choice((1, 1, 2, 4, 300)), **where}
             self.queue.jobs[name] = Queued(wish, slots=rng.choice((1, 3, 3, 12, 40)))
 
-    def _accident(self) -> None:
-        nodes = self.cluster.nodes()
-        if not nodes:
-            return
-        name = self.rng.choice(nodes).name
-        kind = self.rng.choice(("fail", "keep", "deallocate"))
-        if kind == "fail":
-            self.cluster.fail([name], "it was drawn")
-        elif kind == "keep":
-            self.cluster.edit([name], {"KeepAlive": True})
-        else:
-            self.model.manage("deallocate", names=[name])
+    def request(self) -> None:
+        """A reporter says what it wants, which may be less than before."""
+        rng, now, prefix = self.rng, self.clock.time(), self._prefix()
+        wish: dict[str, Any] = rng.choice(
+            (
+                {"Name": f"{prefix}htc", "TargetCount": rng.choice((0, 1, 3))},
+                {"Name": f"{prefix}htc", "TargetCoreCount": rng.choice((4, 10))},
+                {"Name": f"{prefix}hpc", "TargetGroupCount": 1, "GroupInstanceCount": 2},
+                {"Name": "big", "Dynamic": True, "Extends": f"{prefix}htc", "TargetCount": 2},
+            )
+        )
+        store = RequestStore(str(self.home / "requestsets.db"))
+        lapses = now + rng.choice((100.0, 900.0))
+        one = RequestSet(rng.choice(("web", "render")), now, lapses, [wish])
+        store.replace(one, [str(wish["Name"])])
+
+    def accident(self) -> None:
+        """Something that nobody ordered."""
+        getattr(self, f"_{self.rng.choice(ACCIDENTS)}")()
+
+    def _prefix(self) -> str:
+        name = self.rng.choice(list(self.clusters))
+        return f"{name}/" if name else ""
+
+    def _some_node(self, is_spot: bool = False) -> tuple[SimCluster, str] | None:
+        found = [
+            (self.cluster(name), node.name)
+            for name in self.clusters
+            for node in self.cluster(name).nodes()
+            if not is_spot or (node.nodearray.spot and node.vm_running)
+        ]
+        return self.rng.choice(found) if found else None
+
+    def _fail(self) -> None:
+        found = self._some_node()
+        if found:
+            found[0].fail([found[1]], self.rng.choice(("it was drawn", "ZonalAllocationFailed")))
+
+    def _keep(self) -> None:
+        found = self._some_node()
+        if found:
+            found[0].edit([found[1]], {"KeepAlive": self.rng.random() < 0.5})
+
+    def _deallocate(self) -> None:
+        found = self._some_node()
+        if found and found[0] is self.model.cluster:
+            self.model.manage("deallocate", names=[found[1]])
+
+    def _evict(self) -> None:
+        found = self._some_node(is_spot=True)
+        if found:
+            found[0].evict([found[1]])
+
+    def _shortage(self) -> None:
+        region = self.rng.choice((REGION, EAST)) if "east" in self.clusters else REGION
+        size = self.rng.choice((F2, F4, HB, HB))
+        self.model.cloud.set_capacity(region, {size: self.rng.choice((0, 1, 3, 100))})
+
+    def _mark(self) -> None:
+        if self.queue.hosts:
+            self.rng.choice(list(self.queue.hosts.values())).is_marked = True
+
+    def _silence(self) -> None:
+        if len(self.clusters) > 1:
+            self.down = set() if self.down else {self.rng.choice(list(self.clusters))}
+
+    def _forget_hosts(self) -> None:
+        """Those of nodes that are gone."""
+        alive = {str(node.node_id) for name in self.clusters for node in self.cluster(name).nodes()}
+        hosts = self.queue.hosts
+        self.queue.hosts = {
+            name: host
+            for name, host in hosts.items()
+            if not host.node_id or host.node_id.rpartition("/")[2] in alive
+        }
+
+    # -- doors
+
+    def _connect(self, config: Mapping[str, Any]) -> ClusterBindingInterface:
+        bindings = {name: SimulatedBinding(self.cluster(name)) for name in self.clusters}
+        if "" in bindings:
+            return bindings[""]
+        members = [
+            Member(name, CycleCloudError("it is down") if name in self.down else each, name)
+            for name, each in bindings.items()
+        ]
+        seen = LastSeen(config.get("clustersdb"), bool(config.get("read_only")))
+        return SeveralClusters(members, seen)
+
+    def _run_commands(
+        self, doing: str, commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
+    ) -> dict[str, Ran]:
+        for name in commands:
+            action = "start_worker" if doing == "starting" else "stop_worker"
+            self.commands[action, name] += 1
+            if action == "start_worker":
+                self.queue.hosts.setdefault(name, QueueHost("", 4))
+            else:
+                self.queue.hosts.pop(name, None)
+        return {name: Ran(0, "") for name in commands}
+
+    # -- what is drawn
 
     def _description(self) -> dict[str, Any]:
         rng = self.rng
@@ -245,15 +290,24 @@ class PlanWorld:
             "spot": {"machine_types": [F4], "spot": True},
             "hpc": {"machine_types": [HB], "placement_groups": ["pg0", "pg1"]},
         }
+        for array in arrays.values():
+            array["hostnames"] = "address"
         arrays["htc"]["max_core_count"] = rng.choice((24, 64, 400))
         quotas: dict[str, Any] = {"quota": rng.choice((100, 1000)), "family_quotas": {}}
         if rng.random() < 0.5:
             quotas["family_quotas"] = {"standardFSv2Family": rng.choice((16, 48))}
+        if rng.random() < 0.3:
+            quotas["capacity"] = {HB: rng.choice((1, 3))}
         description = a_description(arrays, quotas)
+        if len(self.clusters) > 1:
+            second = {**description["clusters"]["c1"], "region": EAST}
+            description["clusters"]["c2"] = second
+            description["regions"][EAST] = quotas
         description["lifecycle"]["preparing"] = rng.choice((10, 10, 200))
+        description["lifecycle"]["boot_failure_rate"] = rng.choice((0.0, 0.0, 0.2))
         return description
 
-    def _config(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         rng = self.rng
         section: dict[str, Any] = {}
         for key, values in (
@@ -262,41 +316,134 @@ class PlanWorld:
             ("min_idle_passes", (None, 1, 3)),
             ("interval", (None, 60)),
             ("min_lifetime", (None, 300)),
+            ("gang_deadline", (None, 120)),
+            ("scheduler_reports_hosts", (None, None, False)),
         ):
             value = rng.choice(values)
             if value is not None:
                 section[key] = value
-        config: dict[str, Any] = {
-            "cluster_name": "c1",
-            "_mock_bindings": SimulatedBinding(self.cluster),
-            "nodehistorydb": str(self.home / "nodehistory.db"),
-            "lock_file": str(self.home / "lock.file"),
+        settings: dict[str, Any] = {
             "idle_timeout": rng.choice((60, 120, 300)),
             "boot_timeout": rng.choice((60, 1800)),
             "autoscale": section,
+            "backoff": rng.choice(({}, {}, {"capacity": 60, "boot": 60})),
+            "journal": False,
+            "nodearrays": {"default": {"generated_placement_group_buffer": rng.choice((0, 1))}},
         }
-        if rng.random() < 0.5:
-            config["packing"] = {"policy": "least-waste"}
-        return config
+        if "" in self.clusters:
+            settings["cluster_name"] = "c1"
+        else:
+            settings["clusters"] = [
+                {"name": name, "cluster_name": own, "url": f"https://{name}.example"}
+                for name, own in self.clusters.items()
+            ]
+        packing = rng.choice((None, {"policy": "least-waste"}, {"policy": "spot-first"}, _COST))
+        if packing:
+            settings["packing"] = packing
+        if rng.random() < 0.25:
+            command = ["true"]
+            settings["on_premises"] = [
+                {"name": name, "resources": {"ncpus": 4}, "start": command, "stop": command}
+                for name in ("rack-1", "rack-2")
+            ]
+        return settings
 
 
-def truth(world: PlanWorld) -> dict[str, Any]:
+ACCIDENTS = ("fail", "keep", "deallocate", "evict", "shortage", "shortage", "mark", "silence")
+
+# rounds end the search, and never the time: the same queue gets the same plan
+_COST = {"objective": "cost", "optimize_rounds": 3, "optimize_seconds": 60}
+
+
+def truth(world: PlanWorld) -> Truth:
     """What there is in the cloud and in the scheduler, as far as plans are about it."""
-    return {
-        "nodes": {
-            node.name: (
-                str(node.node_id),
-                record["TargetState"],
-                "/".join(
-                    filter(
-                        None,
-                        (record["Template"], record["MachineType"], record.get("PlacementGroupId")),
-                    )
-                ),
-            )
-            for node in world.cluster.nodes()
-            for record in [world.model.record(node.name)]
-        },
-        "hosts": set(world.queue.hosts),
-        "closed": {name for name, host in world.queue.hosts.items() if not host.is_open},
+    nodes = {}
+    for name in world.clusters:
+        prefix = f"{name}/" if name else ""
+        for record in world.cluster(name).node_list(None, None).nodes or ():
+            array = marked(record.get("Configuration")) or f"{prefix}{record['Template']}"
+            parts = (array, record["MachineType"], record.get("PlacementGroupId"))
+            bucket = "/".join(str(part) for part in parts if part)
+            its_id = f"{prefix}{record['NodeId']}"
+            nodes[f"{prefix}{record['Name']}"] = its_id, record["TargetState"], bucket
+    hosts = {name: (host.node_id, host.is_open) for name, host in world.queue.hosts.items()}
+    return {"nodes": nodes, "hosts": hosts, "commands": Counter(world.commands)}
+
+
+def done(before: Truth, after: Truth) -> Counter[tuple[str, str]]:
+    """What has happened between two looks at the world, as rows of a plan would say it: without the
+    drains of what was deleted, and of what was closed already."""
+    rows: Counter[tuple[str, str]] = Counter(after["commands"] - before["commands"])
+    names = {its_id: name for name, (its_id, _, _) in after["nodes"].items()}
+    for name, (node_id, target, bucket) in after["nodes"].items():
+        was = before["nodes"].get(name)
+        if was is None or was[0] != node_id:
+            rows["create", bucket] += 1
+        elif was[1] != "Started" and target == "Started":
+            rows["start", name] += 1
+        elif was[1] == "Started" and target != "Started":
+            rows["delete", name] += 1
+    for name in before["nodes"].keys() - after["nodes"].keys():
+        rows["delete", name] += 1
+    for hostname, (node_id, is_open) in after["hosts"].items():
+        known = before["hosts"].get(hostname)
+        name = names.get(node_id, hostname)
+        if known is None:
+            rows["join", name] += not rows["start_worker", name]
+        if is_open != (known is None or known[1]):
+            rows["undrain" if is_open else "drain", name] += 1
+    return +rows
+
+
+def planned(changes: Sequence[PlannedChange], before: Truth) -> Counter[tuple[str, str]]:
+    """The same of a plan that was made when things were so."""
+    names = {its_id: name for name, (its_id, _, _) in before["nodes"].items()}
+    hosts = {
+        names.get(its_id, host): is_open for host, (its_id, is_open) in before["hosts"].items()
     }
+    hosts.update((str(row.node), True) for row in changes if row.action == "join")
+    gone = {row.node for row in changes if row.action in ("delete", "stop_worker")}
+    rows: Counter[tuple[str, str]] = Counter()
+    for row in changes:
+        name = row.node or row.bucket
+        is_moot = {
+            "join": name in gone,
+            "drain": name in gone or not hosts.get(name),
+            "undrain": name not in hosts or hosts[name],
+        }
+        if not is_moot.get(row.action):
+            rows[row.action, name] += row.count
+    return rows
+
+
+def end_some_job(world: PlanWorld) -> None:
+    """A job ends."""
+    if world.queue.jobs:
+        world.queue.jobs.popitem()
+
+
+def change_settings(**changed: Any) -> Callable[[PlanWorld], None]:
+    """What gives a world other settings; those of the section `autoscale` in `section`."""
+
+    def change(world: PlanWorld) -> None:
+        world.settings["autoscale"].update(changed.get("section", {}))
+        world.settings.update({k: v for k, v in changed.items() if k != "section"})
+
+    return change
+
+
+CHANGES: dict[str, Callable[[PlanWorld], None]] = {
+    "nothing": lambda world: None,
+    "a job comes": PlanWorld.submit,
+    "a job ends": end_some_job,
+    "time passes": lambda world: world.model.after(45.0),
+    "work starts": lambda world: world.queue.start(world.rng),
+    "work ends": lambda world: world.queue.end(world.rng),
+    "an accident": PlanWorld.accident,
+    "somebody asks for nodes": PlanWorld.request,
+    "other timeouts": change_settings(idle_timeout=301, boot_timeout=1801),
+    "another cap": change_settings(section={"max_new_nodes_per_pass": 1}),
+    "another policy": change_settings(packing={"policy": "cheapest"}),
+    "another scheduler": lambda world: world.queue.hosts.clear(),
+}
+"""What may happen between a plan and its execution."""

@@ -3,10 +3,12 @@ scheduler, gangs, back-off, nodes that are on their way out."""
 
 import pytest
 
-from builders.plan_worlds import DriverOfQueue, Queued, QueueOfTest, WorldClock
+from builders.plan_queue import DriverOfQueue, Queued, QueueHost, QueueOfTest
+from builders.plan_worlds import WorldClock
 from builders.simulated_cloud import F2, F4, World, a_description
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
+from hpc.autoscale.ccbindings import MADE_BY
 from hpc.autoscale.ccbindings.several import Member, SeveralClusters
 from hpc.autoscale.cli.drivers import RequestSetDriver
 from hpc.autoscale.rehearsal import rehearse
@@ -142,3 +144,27 @@ def test_no_host_is_closed(site):
     assert host.is_open
     one.run()
     assert not one.queue.hosts
+
+
+def test_hosts_on_premises_that_the_scheduler_has(site):
+    """Are not to be joined: that would be to do in every pass."""
+    one = site()
+    one.config["on_premises"] = [{"name": "rack-1", "resources": {"ncpus": 4}}]
+    assert ("join", "rack-1", 1) in rows(one.foreseen())
+    one.queue.hosts["rack-1"] = QueueHost("", 4)
+    assert rows(one.foreseen()) == []
+
+
+def test_a_binding_that_stands_around_that_of_the_site(site):
+    """Is asked by a rehearsal too."""
+    one = site()
+    one.queue.jobs["a"] = Queued({"ncpus": 4}, slots=1)
+    config, driver = one.ready()
+    asked = []
+
+    def made_by(own):
+        asked.append(own["read_only"])
+        return own["_mock_bindings"]
+
+    assert rehearse({**config, MADE_BY: made_by}, driver).changes
+    assert asked == [True]

@@ -157,6 +157,12 @@ class Pass:
         """Keys of the nodes whose hosts were among what was read at first."""
         return self._witnessed.reported
 
+    @property
+    def reported_on_premises(self) -> Collection[str]:
+        """Names of the hosts on premises that were among what was read at first."""
+        known = self._calculator.node_mgr.get_nodes() if self._calculator else ()
+        return self._reported_on_premises(known)
+
     def summary(self, started_at: float, ended_at: float) -> PassSummary:
         """What was done. A clock that went back makes the pass take no time, rather than a negative
         one."""

@@ -195,9 +195,12 @@ def _with_doors(
 ) -> dict[str, Any]:
     """The configuration of the site, with the copies of its files and doors that record."""
 
+    made_by = config.get(MADE_BY)
+
     def binding_of(own: Mapping[str, Any]) -> ClusterBindingInterface:
         # read-only, so that nothing could get through whatever is asked
-        return RecordingBinding(new_binding({**own, "read_only": True}), recorder)
+        site = {**own, "read_only": True, **({MADE_BY: made_by} if made_by else {})}
+        return RecordingBinding(new_binding(site), recorder)
 
     return {
         **config,
@@ -216,9 +219,11 @@ def _rows(one: Pass, commands: Sequence[Command]) -> list[PlannedChange]:
         return []
     section = one.config.get("autoscale") or {}
     reports_hosts = section.get("scheduler_reports_hosts", True)
+    on_premises = one.reported_on_premises
 
     def is_news(node: Seen) -> bool:
-        return bool(reports_hosts) and node.key not in one.reported
+        is_known = node.key in one.reported or node.name in on_premises
+        return bool(reports_hosts) and not is_known
 
     hosts = {str(n.name): n for n in calculator.node_mgr.get_nodes() if is_on_premises(n)}
     found: list[Command] = []
