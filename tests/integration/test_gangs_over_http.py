@@ -96,6 +96,17 @@ def test_at_its_deadline_a_gang_is_released_and_says_so(tmp_path):
         assert site.nodes() == []
 
 
+def test_a_node_of_two_gangs_that_are_given_up_is_released_once(tmp_path):
+    """The scheduler is asked to drain it once in a pass."""
+    arrays = {"htc": {"machine_types": [F2], "placement_groups": ["a"]}}
+    with short_site(tmp_path, arrays, **{F2: 1}) as site:
+        site.new_jobs = lambda: [a_gang("one"), a_gang("two")]
+        passes(site, 10)
+        summary = site.run()
+    assert summary.idle == summary.deleted == summary.drained
+    assert len(summary.idle) == 1
+
+
 def test_a_gang_is_planned_on_the_next_size_in_the_pass_after_its_release(tmp_path):
     """Where nothing was to be had before that begins with a single node; then it is all of them."""
     with short_site(tmp_path, TWO, **{F2: 5, F4: 0}) as site:

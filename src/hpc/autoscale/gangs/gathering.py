@@ -301,7 +301,9 @@ class Gangs:
             place = self._gatherings.index(gathering)
             left = gathering._replace(others=others)
             self._gatherings[place : place + 1] = [left] if free else []
-            self.releasing += free
+            # several gangs may have been given up on one node
+            known = set(map(_id_of, self.releasing))
+            self.releasing += [node for node in free if _id_of(node) not in known]
 
     def _came_short(self, short: Shortfall) -> str:
         left = short.until - self._now
