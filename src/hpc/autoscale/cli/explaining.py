@@ -188,5 +188,5 @@ def _print(verdict: Verdict, output_format: OutputFormat | None) -> None:
         json_dump(verdict.to_dict(), sys.stdout)
         print()
         return
-    for line in lines_of(verdict, text_width()):
+    for line in lines_of(verdict, text_width(), sys.stdout.isatty()):
         print(line)

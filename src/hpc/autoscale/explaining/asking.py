@@ -74,6 +74,11 @@ class Queue:
         turn = self._turns.get(id(job))
         return None if turn is None else self._jobs[turn][1]
 
+    def add_last(self, job: Job) -> None:
+        """Ask for a job that is in no queue, as if it came after all others."""
+        self._turns[id(job)] = len(self._jobs)
+        self._jobs.append((job, job.remaining))
+
     def ahead(self, job: Job) -> int:
         """How many jobs come before a job."""
         return self._turns.get(id(job), 0)

@@ -18,10 +18,11 @@ from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import Granted, Queue
+from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
 from hpc.autoscale.explaining.raising import least_raise, levels
-from hpc.autoscale.explaining.refusals import Found, Known, name_of_limit
+from hpc.autoscale.explaining.refusals import Found, Known
 from hpc.autoscale.explaining.supposing import Supposition
-from hpc.autoscale.explaining.words import in_time, per_hour
+from hpc.autoscale.explaining.words import in_time, listed, per_hour
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.vm_sizes import price_per_hour
@@ -197,16 +198,26 @@ def _values_of(value: Any, name: str) -> Iterator[Any]:
 def _wait(change: WaitingJob) -> Iterator[Fix]:
     """Until what rests may be tried again."""
     now = clock.time()
-    held = [limit for each in change.found for limit in each.limits if isinstance(limit, HeldBack)]
-    times = {when for limit in held for when in (limit.known.until, limit.known.open_at)}
+    held = [
+        (limit, what_rests(limit, each.buckets[0]))
+        for each in change.found
+        for limit in each.limits
+        if isinstance(limit, HeldBack) and each.buckets
+    ]
+    opened = {limit.known.open_at for limit, _ in held}
+    times = opened | {limit.known.until for limit, _ in held}
     times |= {each.until for each in change.of_codes("CapacityBackoff") if each.until is not None}
     for when in sorted(time for time in times if time > now):
         answer = change.queue.run(change.job, partial(_later, when=when, now=now))
         if answer is not None:
             rest = when - now
-            about = ", ".join(dict.fromkeys(limit.name for limit in held)) or "capacity"
-            text = f"wait {in_time(rest)} for {about}"
-            yield _fix("wait", text, answer, subject=about, amount=rest, unit="s")
+            about = listed(what for _, what in held) or "capacity"
+            text = f"wait {in_time(rest)}, until {about} is tried again"
+            if when in opened:
+                # by then as many may be asked for as are wanted, unless what is tried first fails
+                text = f"wait {in_time(rest)} at most, unless {about} fails again"
+            more: dict[str, Any] = {"is_least": when not in opened and change.queue.is_exact}
+            yield _fix("wait", text, answer, subject=about, amount=rest, unit="s", **more)
             return
 
 
@@ -339,7 +350,7 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
         raised = least_raise(change.queue, change.job, level)
         if raised is None:
             continue
-        _, called = name_of_limit(level.limit)
+        _, called = name_of_limit(level.limit, level.unit)
         unit = level.unit.removesuffix("s") if raised.amount == 1 else level.unit
         if level.is_group:
             first = level.buckets[0]

@@ -6,9 +6,11 @@ It says how many nodes could be had now, and what keeps that down.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.fixes import fixes_for
 from hpc.autoscale.explaining.refusals import (
     Found,
     by_bucket,
@@ -32,12 +34,14 @@ def find_buckets(name: str, scene: Scene) -> list[NodeBucket]:
     those that cannot be used among them."""
     node_mgr = scene.calculator.node_mgr
     every = [*node_mgr.get_buckets(), *(bucket for bucket, _ in node_mgr.get_unusable())]
-    return [
-        bucket
-        for bucket in every
-        if name in (name_of(bucket), bucket.nodearray, bucket.vm_size, bucket.placement_group)
-        or name == f"{name_of(bucket)}/{bucket.placement_group}"
-    ]
+    return [bucket for bucket in every if name.lower() in map(str.lower, _names_of(bucket))]
+
+
+def _names_of(bucket: NodeBucket) -> list[str]:
+    """What a bucket may be called, the names that it shares with others among them."""
+    names = [name_of(bucket), str(bucket.nodearray), str(bucket.vm_size)]
+    group = str(bucket.placement_group or "")
+    return [*names, group, f"{name_of(bucket)}/{group}"] if group else names
 
 
 def bucket_names(scene: Scene) -> list[str]:
@@ -57,8 +61,10 @@ def explain_buckets(name: str, buckets: Sequence[NodeBucket], scene: Scene) -> V
     price = per_hour(price_per_hour(best.location, best.vm_size, best.spot))
     about = f"bucket {name}"
     if count > 0:
-        many = f"{counted(count, 'node')} of {name_of(best)}"
-        line = f"{names_of(plain)}: {many} can be had, {price} each"
+        of_which = f" of {name_of(best)}" if len(plain) > 1 else ""
+        line = (
+            f"{names_of(plain)}: {counted(count, 'more node')}{of_which} can be had, {price} each"
+        )
         cause = Cause("Available", f"{counted(count, 'more node')} can be had")
         return Verdict(about, Stand.HAS, "Available", on_one_line(line), (cause, *causes))
     first = causes[0] if causes else Cause("BucketLimit", "no node can be had of it")
@@ -83,15 +89,30 @@ def _causes(buckets: Sequence[NodeBucket], scene: Scene) -> Iterator[Cause]:
 
 def explain_constraints(constraints: Sequence[Any], scene: Scene) -> Verdict:
     """The verdict on a node that satisfies constraints, as if a job asked for it now."""
-    job = Job("of these constraints", list(constraints))
+    job = Job("of -C", list(constraints))
     node_mgr = scene.calculator.node_mgr
     fitting = job.bucket_candidates(node_mgr.get_buckets()).candidates
     about = "constraints"
     why = who_refuses(job, node_mgr)
+    scene.queue.add_last(job)
     if why.units:
         where = names_of(fitting) if fitting else "nodes that are there"
-        line = f"A job with these constraints finds room: {where}"
-        cause = Cause("Available", line, count=len(fitting))
-        return Verdict(about, Stand.HAS, "Available", on_one_line(line), (cause,))
-    verdict = verdict_of(job.name, by_bucket(job, why, node_mgr))
-    return verdict.about_another("job of these constraints")
+        text = on_one_line(f"finds room: {where}{_where_it_goes(job, scene)}")
+        cause = Cause("Available", text, count=max(1, len(fitting)))
+        line = f"A job with these constraints {text}"
+        return Verdict(about, Stand.HAS, "Available", line, (cause,))
+    found = by_bucket(job, why, node_mgr)
+    verdict = verdict_of(job.name, found).about_another("a job with these constraints")
+    return replace(verdict, about=about, fixes=fixes_for(job, found, scene.queue, node_mgr))
+
+
+def _where_it_goes(job: Job, scene: Scene) -> str:
+    """What would start for a job behind all others, in words; empty where a trial cannot tell."""
+    turn, request = scene.queue.at_turn(job), scene.queue.wanted(job)
+    got = None if turn is None or request is None else scene.queue.ask(turn, job, request)
+    if got is None or not scene.queue.is_exact:
+        return ""
+    if not got.nodes:
+        return "; it would go on a node that is there or planned"
+    many = ", ".join(f"{count} x {place}" for place, count in got.nodes.items())
+    return f"; it would start {many}, {per_hour(got.price)}"

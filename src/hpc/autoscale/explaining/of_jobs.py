@@ -50,7 +50,9 @@ def explain_job(name: str, scene: Scene) -> Verdict:
 
 def _partly(verdict: Verdict, mine: Sequence[Node]) -> Verdict:
     """The same of a job that has a part of what it wants."""
-    return replace(verdict, line=f"{verdict.line} (it has {counted(len(mine), 'node')} so far)")
+    verb = "is" if len(mine) == 1 else "are"
+    some = f"for a part of it {counted(len(mine), 'node')} {verb} there or planned"
+    return replace(verdict, line=f"{verdict.line} ({some})")
 
 
 def _simple(name: str, code: str, text: str) -> Verdict:
@@ -69,8 +71,10 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     booting = [node for node in mine if node.exists and node.state not in _READY]
     held = [scene.held[node.name] for node in new if node.name in scene.held]
     if held:
-        code, text = "HeldByCap", f"{_in_words(new)} for it; {len(held)} of them: {held[0].text}"
-        how = "will start in a later pass"
+        code, how = "HeldByCap", "will start in a later pass on"
+        which = "it" if len(new) == 1 else f"{len(held)} of the {len(new)}"
+        said = held[0].text if len(held) == 1 else held[0].text.replace("is left", "are left", 1)
+        text = f"{_in_words(new)}: {which} {said}"
     elif new:
         code, text, how = "Starts", _in_words(new), "will start at the next pass on"
     elif booting:
@@ -84,8 +88,8 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     stand = CODES[code].stand
     line = f"Job {name} {how} {text}" if how.endswith((" on", "for", "nodes")) else ""
     line = line or f"Job {name} {how}: {text}"
-    said = _messages(booting, scene)
-    cause = Cause(code, on_one_line(text), count=len(mine) or 1, nearness=0, said=said)
+    message = _messages(booting, scene)
+    cause = Cause(code, on_one_line(text), count=len(mine) or 1, nearness=0, said=message)
     return Verdict(about, stand, code, on_one_line(line), (cause,))
 
 

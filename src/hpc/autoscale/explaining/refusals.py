@@ -17,29 +17,28 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.holds import HeldBack, ShutOff
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.explaining.codes import CODES, OF_BACKOFF
+from hpc.autoscale.explaining.limit_words import (
+    left_in_words,
+    name_of_limit,
+    resting_in_words,
+    room_in_words,
+    too_small_in_words,
+)
 from hpc.autoscale.explaining.refusing import Refused, WhyNot
-from hpc.autoscale.explaining.words import at_time, in_time, listed, name_of, names_of
+from hpc.autoscale.explaining.words import at_time, in_time, listed, names_of, without_codes
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import SharedConstraint
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.expr import IDENTITY_NAMES
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.plaintext import in_words, on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand
 
 LONGEST_TEXT = 300
 _WHERE_ARRAYS = ("nodearray", "node.nodearray")
-_LIMITS = (
-    # how the name of a limit begins, the code, and what it is called
-    ("Region(", "RegionQuota", "the core quota of {0}"),
-    ("Spot(", "SpotQuota", "the spot quota of {0}"),
-    ("VM Family(", "FamilyQuota", "the quota of {0}"),
-    ("Cluster", "ClusterLimit", "the limit of the cluster"),
-    ("NodeArray(", "NodearrayLimit", "the limit of nodearray {0}"),
-    ("PlacementGroup(", "GroupFull", "placement group {0}"),
-    ("Bucket(", "BucketLimit", "what the server allows of {0}"),
-)
 _REASONS = {
     "autoscale.enabled=false": "NodearrayDisabled",
     "NotActivated": "SizeNotActivated",
@@ -47,17 +46,22 @@ _REASONS = {
 }
 _SAID = {
     # by code of a refusal: the code of the cause, and the text made of its sentence and its facts
-    "NotInAPlacementGroup": ("PlacementGroup", "the job wants a placement group, and it has none"),
-    "InAPlacementGroup": ("PlacementGroup", "the job wants no placement group"),
+    "NotInAPlacementGroup": (
+        "PlacementGroup",
+        "the job must be in a placement group, and these nodes are in none",
+    ),
+    "InAPlacementGroup": (
+        "PlacementGroup",
+        "the job must not be in a placement group, and these nodes are in one",
+    ),
     "NodesFull": ("Busy", "all that would do have other work, or are too small for it"),
     "ExclusiveRequirementFailed": ("Busy", "all that would do have other work"),
     "NodeClosed": ("NodesClosed", "the nodes that would do take no work now"),
     "NodeUnusable": ("NodesClosed", "the nodes that would do cannot be used: {0}"),
     "NoSuchNode": ("NoSuchNode", "there is no node whose {1}"),
-    "SharedLimitReached": ("PoolEmpty", "{0}"),
+    "CompoundFailure": ("NoAlternative", "a node satisfies none of {1} alternatives: {2}"),
     "InvalidSharedValue": ("PoolEmpty", "{0}"),
     "Never": ("NeverAllowed", "the job says: {1}"),
-    "CompoundFailure": ("NoAlternative", "a node {0}"),
     "XORFailed": ("NoAlternative", "a node {0}"),
     "not(success)": ("Excluded", "the job wants none that is: {1}"),
 }
@@ -105,12 +109,12 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
     known = Known(node_mgr)
     for refused in _of_each_bucket(why.refused):
         note(_read(refused, why, known), refused.bucket)
-    for answer in why.answers:
+    of_pools = [pool for pool in why.unpaid if pool.reject() is not None]
+    for answer in [] if of_pools else why.answers:
         said = in_words("; ".join(answer.reasons) or answer.message, LONGEST_TEXT)
         note(Found("Constraint", (said,), said), None)
-    for text in why.unpaid:
-        said = in_words(text.removeprefix("SharedLimitReached: "), LONGEST_TEXT)
-        note(Found("PoolEmpty", (said,), said), None)
+    for pool in why.unpaid:
+        note(pool_cause(pool, why.request.units), None)
     for bucket, reason in node_mgr.get_unusable():
         if job.is_served_by(bucket):
             note(unusable_cause(bucket, reason), bucket)
@@ -201,6 +205,8 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
         case "InsufficientResource":
             name, has, needed = reject.facts
             return Found("TooLarge", (name, str(needed)), facts=[has])
+        case "SharedLimitReached":
+            return _empty_pool(reject)
         case "InvalidOption":
             return _other_value(refused, known)
         case "CapacityFailureBackoff":
@@ -209,7 +215,8 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
             return _no_room(refused, why)
     code, template = _SAID.get(reject.code, ("Constraint", "{0}"))
     sentence = reject.explain().partition(": ")[2]
-    text = template.format(in_words(sentence, LONGEST_TEXT), *reject.facts)
+    facts = (without_codes(str(fact)) for fact in reject.facts)
+    text = template.format(in_words(without_codes(sentence), LONGEST_TEXT), *facts)
     return Found(code, (reject.code,) if code == "NoAlternative" else (text,), text)
 
 
@@ -266,7 +273,8 @@ def _unknown_value(
         near = vm_sizes.suggest_vm_size(size)
         guess = guess or (f"; did you mean {near!r}?" if near else "")
     noun = {"vm_size": "VM size", "nodearray": "nodearray"}.get(short, short)
-    return Found("UnknownValue", (short, said), f"no node has the {noun} {said}{guess}")
+    has = "" if guess or not values else f"; nodes have {listed(map(repr, values))}"
+    return Found("UnknownValue", (short, said), f"no node has the {noun} {said}{guess or has}")
 
 
 def _is_sold_elsewhere(vm_size: str, place: ht.Location) -> bool:
@@ -284,7 +292,9 @@ def _rests(refused: Refused) -> Found:
     elapsed, rest = refused.reject.facts
     seconds = max(0.0, _number(rest) - _number(elapsed))
     until = clock.time() + seconds
-    text = f"Azure had no capacity {in_time(_number(elapsed))} ago: next try {at_time(until)}"
+    where = f"{refused.bucket.vm_size} in {refused.bucket.location}"
+    ago = in_time(_number(elapsed))
+    text = f"Azure had no capacity for {where} {ago} ago: next try {at_time(until)}"
     return Found("CapacityBackoff", (round(until),), text, until=until)
 
 
@@ -346,73 +356,53 @@ def _no_room(refused: Refused, why: WhyNot) -> Found:
 def _limited(limit: Limit, bucket: NodeBucket, nodes: int) -> Found:
     """What one limit comes to that has no room for so many nodes."""
     if isinstance(limit, HeldBack):
-        return _held(limit)
+        return _held(limit, bucket)
     if isinstance(limit, ShutOff):
         return Found("GangGathers", (limit.name,), limit.describe())
-    code, called = name_of_limit(limit)
+    code, _ = name_of_limit(limit)
     if limit is bucket.limits.own:
         most, cores = bucket.limits.max_count, NO_LIMIT
-        text = _of_the_server(bucket, nodes)
+        text = left_in_words(bucket, nodes)
     else:
         most, cores = limit.max_nodes, limit.max_cores
-        text = _of_a_limit(limit, called, bucket, nodes)
+        text = room_in_words(limit, bucket, nodes)
     stand = None
     if nodes > most or nodes * bucket.vcpu_count > cores:
         stand = Stand.NEVER
         code = "GroupTooSmall" if code == "GroupFull" else code
-        text = _too_small(limit, called, bucket, nodes, most)
+        text = too_small_in_words(limit, bucket, nodes, most)
     groups = code in ("GroupFull", "GroupTooSmall")
     key = (bucket.nodearray, bucket.vm_size) if groups else (limit.name, stand)
     return Found(code, key, text, stand)
 
 
-def name_of_limit(limit: Limit) -> tuple[str, str]:
-    """The code of a limit, and what people call it."""
-    for beginning, code, called in _LIMITS:
-        if limit.name.startswith(beginning):
-            inside = limit.name[len(beginning) :].replace(")", "", 1)
-            return code, called.format(inside.replace(", ", " in ", 1))
-    return "BucketLimit", limit.name
-
-
-def _of_a_limit(limit: Limit, called: str, bucket: NodeBucket, nodes: int) -> str:
-    said = limit.describe()
-    if not said.startswith(f"{limit.name} has "):
-        return said
-    figures = said.removeprefix(f"{limit.name} has ")
-    takes = f"{nodes} nodes take {nodes * bucket.vcpu_count}" if nodes > 1 else ""
-    takes = takes or f"a node takes {bucket.vcpu_count}"
-    in_cores = f", and {takes}" if limit.max_cores < NO_LIMIT else ""
-    return f"{called} has {figures}{in_cores}"
-
-
-def _of_the_server(bucket: NodeBucket, nodes: int) -> str:
-    left, most = bucket.limits.available_count, bucket.limits.max_count
-    wanted = f", and {nodes} are needed" if nodes > 1 else ""
-    return f"CycleCloud has room for {left} more {name_of(bucket)} (at most {most}){wanted}"
-
-
-def _too_small(limit: Limit, called: str, bucket: NodeBucket, nodes: int, most: int) -> str:
-    cores = nodes * bucket.vcpu_count
-    if limit.max_cores < min(NO_LIMIT, cores):
-        if limit.name.startswith("PlacementGroup("):
-            most = limit.max_cores // max(1, bucket.vcpu_count)
-            return f"a placement group takes at most {most} nodes, and {nodes} are needed"
-        return f"{called} allows {limit.max_cores} cores in all, and {cores} are needed"
-    return f"{called} allows {most} nodes in all, and {nodes} are needed"
-
-
-def _held(limit: HeldBack) -> Found:
+def _held(limit: HeldBack, bucket: NodeBucket) -> Found:
     known = limit.known
-    now = clock.time()
     code = OF_BACKOFF.get(known.cause.value, "CapacityBackoff")
-    times = f", {known.streak} times in a row" if known.streak > 1 else ""
-    text = f"{limit.name} is in back-off ({known.cause.value}{times})"
-    if now < known.until:
-        text = f"{text}: next try {at_time(known.until)}"
-        return Found(code, (limit.name,), text, until=known.until, said=known.message)
-    text = f"{text}: {limit.max_nodes or 'nodes that boot are'} tried first"
-    return Found(code, (limit.name,), text, until=known.open_at, said=known.message)
+    until = known.until if clock.time() < known.until else known.open_at
+    text = resting_in_words(limit, bucket)
+    return Found(code, (limit.name,), text, until=until, said=known.message)
+
+
+def pool_cause(pool: SharedConstraint, units: int) -> Found:
+    """What jobs share, and there is too little of."""
+    reject = pool.reject()
+    if reject is not None and reject.code == "SharedLimitReached":
+        return _empty_pool(reject)
+    if reject is not None:
+        name, has, wanted = reject.facts
+        text = f"{name} is {has}, and the job wants {wanted}"
+        return Found("PoolEmpty", (text,), text)
+    names = listed(each.resource_name for each in pool.pools_and_amount()[0]) or "what it shares"
+    text = f"{names}: enough is left for {pool.cap(units)} of {units}"
+    return Found("PoolEmpty", (text,), text)
+
+
+def _empty_pool(reject: Reject) -> Found:
+    name, left, wanted = reject.facts
+    verb = "is" if str(left) == "1" else "are"
+    text = f"the job needs {wanted} of {name}, and {left} of them {verb} left"
+    return Found("PoolEmpty", (text,), text)
 
 
 def unusable_cause(bucket: NodeBucket, reason: str) -> Found:
@@ -435,7 +425,7 @@ def _finish(found: Found, known: Known) -> None:
         name, needed = found.key
         numbers = sorted(found.facts, key=lambda has: _number(getattr(has, "value", has)))
         most = numbers[-1] if numbers else 0
-        found.text = f"a node needs {needed} of {name}, and the largest has {most}"
+        found.text = f"the job needs {needed} {name} on one node, and the largest has {most}"
     elif found.code == "OtherValue" and "{0}" in found.text:
         found.text = found.text.format(listed(found.facts))
 

@@ -8,6 +8,7 @@ from hpc.autoscale import results
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import considered
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import SharedConstraint
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.packing.candidate import Candidate
@@ -31,13 +32,13 @@ class Refused(NamedTuple):
 class WhyNot(NamedTuple):
     """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
     it takes no more, `answers` are those of constraints that the engine does not understand, and
-    `unpaid` what pools have too little of."""
+    `unpaid` the pools that have too little."""
 
     request: Request
     units: int
     refused: list[Refused]
     answers: list[Result]
-    unpaid: list[str]
+    unpaid: list[SharedConstraint]
 
 
 def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
@@ -59,8 +60,7 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
         bucket = placer_of(node_mgr).bucket_of(candidate)
         refused.append(Refused(bucket, reject if other is None else other, each))
     units = decision.plan.units if decision.plan else 0
-    unpaid = [pool.refusal(request.units) for pool in short]
-    return WhyNot(request, units, refused, answers, unpaid)
+    return WhyNot(request, units, refused, answers, short)
 
 
 def _of_another_array(candidate: Candidate, expr: Expr) -> Reject | None:

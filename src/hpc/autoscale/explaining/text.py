@@ -8,15 +8,18 @@ from collections.abc import Iterator
 from hpc.autoscale.results.verdicts import Verdict
 
 _WIDTH = 80
+_HEADINGS = {"node": "What is known of it:"}
 
 
-def lines_of(verdict: Verdict, width: int = _WIDTH) -> Iterator[str]:
-    """The verdict, its first line as it is however long, all others folded."""
-    yield verdict.line
+def lines_of(verdict: Verdict, width: int = _WIDTH, is_folded: bool = False) -> Iterator[str]:
+    """The verdict, with lines of at most `width` columns; the first one as it is however long,
+    unless `is_folded`, for programs that read it."""
+    yield from _folded(verdict.line, width, "", "  ") if is_folded else [verdict.line]
+    heading = _HEADINGS.get(verdict.about.partition(" ")[0], "In the way, nearest first:")
     shown = [cause for cause in verdict.causes if cause.where or cause.said or cause.until]
     if shown or len(verdict.causes) > 1:
         yield ""
-        yield "In the way, nearest first:"
+        yield heading
         for number, cause in enumerate(verdict.causes, 1):
             where = f"  {cause.where}" if cause.where else ""
             yield from _folded(f"{number}. {cause.code}{where}", width, "  ", "     ")

@@ -3,6 +3,7 @@ many."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -11,6 +12,7 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.node.bucket import NodeBucket
 
 _MOST_NAMED = 3
+_CODE = re.compile(r"\b(?:[A-Z][a-z]+){2,}: ")
 
 
 def in_time(seconds: float) -> str:
@@ -41,6 +43,11 @@ def listed(names: Iterable[object]) -> str:
     every = list(dict.fromkeys(map(str, names)))
     more = len(every) - _MOST_NAMED
     return ", ".join(every) if more <= 0 else f"{', '.join(every[:_MOST_NAMED])} and {more} more"
+
+
+def without_codes(text: str) -> str:
+    """A text of the engine without the codes of refusals (`InsufficientResource: `) in it."""
+    return _CODE.sub("", text)
 
 
 def name_of(bucket: NodeBucket) -> str:

@@ -52,6 +52,7 @@ class Cause:
             "text": self.text,
             "where": self.where,
             "count": self.count,
+            "nearness": self.nearness,
             "until": self.until,
             "said": self.said,
         }

@@ -1,0 +1,132 @@
+"""Limits in words: what people call them, what they have too little of, and what is in back-off."""
+
+from __future__ import annotations
+
+from copy import copy
+
+from hpc.autoscale import clock
+from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.backoff.subjects import Reach
+from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.words import at_time, name_of
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+
+_LIMITS = (
+    # how the name of a limit begins, the code, and what it is called
+    ("Region(", "RegionQuota", "the core quota of {0}"),
+    ("Spot(", "SpotQuota", "the spot quota of {0}"),
+    ("VM Family(", "FamilyQuota", "the quota of {0}"),
+    ("Cluster", "ClusterLimit", "the limit of the cluster"),
+    ("NodeArray(", "NodearrayLimit", "the limit of nodearray {0}"),
+    ("PlacementGroup(", "GroupFull", "placement group {0}"),
+    ("Bucket(", "BucketLimit", "what CycleCloud allows of {0}"),
+)
+_SETTINGS = {"cores": "MaxCoreCount", "nodes": "MaxCount"}
+_TRIED = {
+    # by kind of failure: what was tried; {0} is what it concerns
+    "throttle": "there were too many requests for {0}",
+    "capacity": "Azure had no capacity for {0}",
+    "evicted": "Azure took nodes of {0} back",
+    "boot": "nodes of {0} did not become ready",
+    "refused": "CycleCloud refused to make nodes of {0}",
+    "quota": "Azure says that {0} is used up",
+    "subscription": "Azure says that {0} cannot be used",
+}
+_SET_BY_UNIT = ("ClusterLimit", "NodearrayLimit")
+
+
+def name_of_limit(limit: Limit, unit: str = "") -> tuple[str, str]:
+    """The code of a limit, and what people call it; with what it is set by, where that depends on
+    its unit."""
+    for beginning, code, called in _LIMITS:
+        if limit.name.startswith(beginning):
+            inside = limit.name[len(beginning) :].replace(")", "", 1)
+            between = "/" if code == "BucketLimit" else " in "
+            set_by = f" ({_SETTINGS[unit]})" if unit and code in _SET_BY_UNIT else ""
+            return code, called.format(inside.replace(", ", between, 1)) + set_by
+    return "BucketLimit", limit.name
+
+
+def room_in_words(limit: Limit, bucket: NodeBucket, nodes: int) -> str:
+    """What a limit has too little of, in its figures: of cores, of nodes, or of both."""
+    cores = nodes * bucket.vcpu_count
+    shown = copy(limit)
+    code, called = name_of_limit(limit)
+    is_set_by = code in _SET_BY_UNIT
+    few_nodes = limit.used_nodes + nodes > limit.max_nodes
+    few_cores = limit.used_cores + cores > limit.max_cores
+    if few_cores and not few_nodes:
+        shown.max_nodes = NO_LIMIT
+        called += f" ({_SETTINGS['cores']})" if is_set_by else ""
+    elif few_nodes and not few_cores:
+        shown.max_cores = NO_LIMIT
+        called += f" ({_SETTINGS['nodes']})" if is_set_by else ""
+    said = shown.describe()
+    if not said.startswith(f"{limit.name} has "):
+        return said
+    figures = said.removeprefix(f"{limit.name} has ")
+    takes = f"{nodes} nodes take {cores}" if nodes > 1 else f"a node takes {cores}"
+    needed = f", and {nodes} are needed" if nodes > 1 else ""
+    return f"{called} has {figures}{f', and {takes}' if few_cores else needed}"
+
+
+def left_in_words(bucket: NodeBucket, nodes: int) -> str:
+    """For how many more nodes of a bucket the server says that it has room."""
+    left, most = bucket.limits.available_count, bucket.limits.max_count
+    wanted = f", and {nodes} are needed" if nodes > 1 else ""
+    room = "no more nodes" if left < 1 else counted(left, "more node")
+    return f"CycleCloud has room for {room} of {name_of(bucket)} (at most {most}){wanted}"
+
+
+def too_small_in_words(limit: Limit, bucket: NodeBucket, nodes: int, most: int) -> str:
+    """What so many nodes of a bucket are more than, whatever else runs. `most`: how many the limit
+    allows."""
+    _, called = name_of_limit(limit)
+    cores = nodes * bucket.vcpu_count
+    if limit.max_cores < min(NO_LIMIT, cores):
+        if limit.name.startswith("PlacementGroup("):
+            most = limit.max_cores // max(1, bucket.vcpu_count)
+            return f"a placement group takes at most {most} nodes, and {nodes} are needed"
+        return f"{called} allows {limit.max_cores} cores in all, and {cores} are needed"
+    return f"{called} allows {most} nodes in all, and {nodes} are needed"
+
+
+def what_rests(limit: HeldBack, bucket: NodeBucket) -> str:
+    """What is in back-off, as people call it: a VM size somewhere, a quota, the subscription."""
+    reach, of = limit.about
+    # of several clusters each has its own, and the place says of which
+    of_cluster = "".join(
+        f" of {name}" for _, _, name in (each.partition(" of ") for each in of) if name
+    )
+    size, place = f"{bucket.vm_size}", f"{bucket.location}{of_cluster}"
+    kind = "spot " if bucket.spot else ""
+    match reach:
+        case Reach.BUCKET:
+            return name_of(bucket)
+        case Reach.GROUP:
+            return f"{kind}{size} in a placement group in {place}"
+        case Reach.OFFER:
+            return f"{kind}{size} in {place}"
+        case Reach.FAMILY:
+            return f"the quota of {bucket.vm_family} in {place}"
+        case Reach.REGION:
+            return f"the {kind or 'core '}quota of {place}"
+    return "the subscription" + (f" of cluster {of[0]}" if of else "")
+
+
+def resting_in_words(limit: HeldBack, bucket: NodeBucket) -> str:
+    """What was tried and failed, and when it is tried again."""
+    known = limit.known
+    kind, what = known.cause.value, what_rests(limit, bucket)
+    if kind == "quota" and limit.about.reach not in (Reach.FAMILY, Reach.REGION):
+        what = f"a quota for {what}"
+    text = _TRIED.get(kind, "{0} could not be had").format(what)
+    if known.streak > 1:
+        text = f"{text}, {known.streak} times in a row"
+    if kind == "boot" and known.streak > 1:
+        text = f"{known.streak} nodes of {what} in a row did not become ready"
+    if clock.time() < known.until:
+        return f"{text}: next try {at_time(known.until)}"
+    tried = counted(limit.max_nodes, "node") if limit.max_nodes else "nodes that boot"
+    return f"{text}: tried again with {tried} first, with all {at_time(known.open_at)}"
