@@ -153,3 +153,69 @@ def test_to_wait_is_a_fix_and_no_shorter_wait_does(azscale):
         assert "had no capacity for Standard_F4s_v2" in azscale("explain", "17")
         site.wait(2)
         assert "will start at the next pass" in azscale("explain", "17")
+
+
+def fixes_of(azscale, name):
+    """What would let a job start, by kind."""
+    found = json.loads(azscale("explain", name, "-F", "json"))
+    return {fix["kind"]: fix for fix in found["fixes"]}
+
+
+def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
+    """A whole pass is asked, with the nodes that have come for it; more nodes do not do."""
+    gang = {"exclusive": True, "in-a-placement-group": True}
+    sizes = {"htc": {"machine_types": [F4], "placement_groups": ["a"]}}
+    with azscale.at(sizes, {"capacity": {F4: 2}}) as site:
+
+        def ask_for(nodes):
+            site.new_jobs = lambda: [Job("17", gang, node_count=nodes, colocated=True)]
+
+        ask_for(4)
+        site.run()
+        site.wait(60)
+        site.run()
+        fix = fixes_of(azscale, "17")["ask-less"]
+        assert (fix["amount"], fix["is_least"], fix["is_certain"]) == (2, True, True)
+        ask_for(3)
+        assert "Job 17 waits: gang 17 has 2 of 4 nodes" in azscale("explain", "17")
+        ask_for(2)
+        assert "Job 17 has its nodes" in azscale("explain", "17")
+
+
+def test_what_nobody_can_promise_may_help(azscale, monkeypatch):
+    """Least cost in limited time, a queue that is too long for further passes, and a nodearray of
+    which the server says nothing; where a limit is in the way too, it is not proposed."""
+    quota = {"family_quotas": {"standardFSv2Family": 4}}
+    off = {"attributes": {"Configuration": {"autoscale": {"enabled": False}}}}
+    arrays = {"htc": {"machine_types": [F4]}, "gpu": {"machine_types": ["Standard_NC6s_v3"], **off}}
+    arrays["off"] = {"machine_types": ["Standard_F8s_v2"], **off}
+    with azscale.at(arrays, quota, packing={"objective": "cost"}) as site:
+        site.new_jobs = lambda: [
+            Job("16", {"ncpus": 4, "nodearray": "htc"}),
+            Job("17", {"ncpus": 4, "nodearray": "htc"}),
+            Job("18", {"ngpus": 1}),
+            Job("19", {"nodearray": "off"}),
+        ]
+        said = azscale("explain", "17")
+        assert f"by 4 cores, to 8: 1 x htc/{F4}" in " ".join(said.split())
+        assert "  - may help: raise the quota" in said
+        fix = fixes_of(azscale, "17")["raise-limit"]
+        assert (fix["is_certain"], fix["is_least"]) == (False, False)
+        assert "may help: set autoscale.enabled to true in nodearray gpu" in azscale(
+            "explain", "18"
+        )
+        assert "autoscale.enabled to true" not in azscale("explain", "19")
+        monkeypatch.setattr("hpc.autoscale.explaining.fixes.LARGE", 3)
+        assert "  - may help: raise the quota" in azscale("explain", "17")
+
+
+def test_a_line_for_a_terminal_is_folded(azscale, monkeypatch):
+    """To its width; programs have it in one piece."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 500})]
+        assert len(azscale("explain", "17").split("\n", 1)[0]) > 80
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        monkeypatch.setenv("COLUMNS", "60")
+        lines = azscale("explain", "17").splitlines()
+        assert max(map(len, lines)) <= 60
+        assert lines[1].startswith("  ")

@@ -2,7 +2,8 @@
 kind does, as a search finds out.
 
 EXPLAIN_SEEDS=500 tries as many clusters, and every smaller change of each; otherwise it is a few
-dozen, and some smaller changes.
+dozen, and some smaller changes. Queues of other kinds are those that copies of the engine's state
+cannot place, so that whole passes are asked.
 """
 
 import copy
@@ -21,9 +22,17 @@ from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.explaining.of_jobs import explain_job
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import (
+    BaseNodeConstraint,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+)
+from hpc.autoscale.results import SatisfiedResult
 
 SEEDS = int(os.environ.get("EXPLAIN_SEEDS", "20"))
 IS_THOROUGH = SEEDS > 100
+KINDS = ("licences", "cost", "asked")
+OTHERS = SEEDS if IS_THOROUGH else 3
 SIZES = [f"Standard_F{cores}s_v2" for cores in (2, 4, 8, 16)]
 FAMILY = "standardFSv2Family"
 
@@ -42,21 +51,53 @@ class ModelBinding(MockClusterBinding):
         return NodeList.adopt(self._cluster.node_list(None, None))
 
 
-class Waiting(GenericDriver):
-    """Jobs wait."""
+class WithCores(BaseNodeConstraint):
+    """A constraint of an integration, which only its own methods understand: nodes have so many
+    cores at least."""
 
-    def __init__(self, rows):
+    def __init__(self, cores):
+        self.cores = cores
+
+    def satisfied_by_node(self, node):
+        fits = node.vcpu_count >= self.cores
+        status = "success" if fits else "TooFewCores"
+        return SatisfiedResult(status, self, node, reasons=[] if fits else ["TooFewCores: of it"])
+
+    def do_decrement(self, node):
+        return True
+
+    def to_dict(self):
+        return {"with-cores": self.cores}
+
+    def __str__(self):
+        return f"at least {self.cores} cores"
+
+
+class Waiting(GenericDriver):
+    """Jobs wait. Those that need licences draw on one pool."""
+
+    def __init__(self, rows, licences=0):
         super().__init__("waiting")
         self.rows = rows
+        self.licences = licences
 
     def _read_jobs_and_nodes(self, config):
-        return [Job(**copy.deepcopy(row)) for row in self.rows], []
+        pool = SharedConsumableResource("licences", "site", self.licences, self.licences)
+        return [self._job(pool, **copy.deepcopy(row)) for row in self.rows], []
+
+    @staticmethod
+    def _job(pool, name, constraints, needs=0, cores=0, **shape):
+        wanted = [constraints]
+        wanted += [SharedConsumableConstraint([pool], needs)] if needs else []
+        wanted += [WithCores(cores)] if cores else []
+        return Job(name, wanted, **shape)
 
 
 class Case:
-    """A cluster and a queue, of a seed."""
+    """A cluster and a queue, of a seed. `kind`: what is in the queue beside jobs that the engine
+    alone can place."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, kind=""):
         draw = random.Random(seed)
         arrays = {}
         for name in draw.sample(["a", "b", "s"], draw.randint(1, 3)):
@@ -87,6 +128,12 @@ class Case:
         # as many as the limits allow, also when these are raised later
         self.existing = sorted(made.items())
         self.jobs = [self._job(draw, f"j{i}") for i in range(draw.randint(2, 7))]
+        self.kind, self.licences = kind, draw.randint(1, 12) if kind == "licences" else 0
+        for row in self.jobs:
+            if kind == "licences" and draw.random() < 0.6:
+                row["needs"] = draw.randint(1, 2)
+            elif kind == "asked" and draw.random() < 0.6:
+                row["cores"] = draw.choice([1, 4, 8])
 
     def _job(self, draw, name):
         wants = {"ncpus": draw.choice([1, 2, 3, 4, 6, 8, 12, 16, 20])}
@@ -116,16 +163,23 @@ class Case:
 
     def config(self):
         """Of a pass over it."""
-        return {"cluster_name": "c1", "_mock_bindings": ModelBinding(self.world())}
+        config = {"cluster_name": "c1", "_mock_bindings": ModelBinding(self.world())}
+        if self.kind == "cost":
+            config["packing"] = {"objective": "cost", "optimize_rounds": 20}
+        return config
+
+    def driver(self):
+        """The scheduler, asked anew."""
+        return Waiting(self.jobs, self.licences)
 
     def waiting(self):
         """Names of the jobs that a pass does not satisfy."""
-        summary = Autoscaler(self.config(), Waiting(self.jobs), dry_run=True).run_once()
+        summary = Autoscaler(self.config(), self.driver(), dry_run=True).run_once()
         return {job.name for job in summary.unsatisfied}
 
     def explained(self, name):
         """The verdict on a job."""
-        return explain_job(name, look(self.config(), lambda: Waiting(self.jobs)))
+        return explain_job(name, look(self.config(), self.driver))
 
     def with_fix(self, name, fix, amount):
         """The same with a fix, or with one of another amount; None where this cannot be applied."""
@@ -187,13 +241,27 @@ def asked_of(row, fix):
     return row["iterations"] if fix.subject == "slots" else row["constraints"][fix.subject]
 
 
-COUNTED = {"fixes": 0, "kinds": set()}
+COUNTED = {"fixes": 0, "kinds": set(), "least": 0}
+COUNTED_OF = {kind: {"fixes": 0, "kinds": set(), "least": 0} for kind in KINDS}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_fix_lets_the_job_start_and_no_smaller_one_does(seed):
     """Of each job that waits, in a pass over the changed cluster."""
-    case, draw = Case(seed), random.Random(seed)
+    hold_fixes_against_passes(Case(seed), seed, COUNTED)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(OTHERS))
+def test_so_it_is_where_whole_passes_must_be_asked(seed, kind):
+    """Behind and of jobs that take licences, that are placed at the least cost, and for which nodes
+    are asked one by one."""
+    hold_fixes_against_passes(Case(seed, kind), seed, COUNTED_OF[kind])
+
+
+def hold_fixes_against_passes(case, seed, counted):
+    """Each fix lets its job start, and nothing smaller does where it says so."""
+    draw = random.Random(seed)
     names = sorted(case.waiting())
     for name in names if IS_THOROUGH else names[:2]:
         (row,) = (row for row in case.jobs if row["name"] == name)
@@ -202,10 +270,12 @@ def test_a_fix_lets_the_job_start_and_no_smaller_one_does(seed):
             if changed is None:
                 continue
             assert name not in changed.waiting(), (name, fix)
-            COUNTED["fixes"] += 1
-            COUNTED["kinds"].add(fix.kind)
+            assert fix.is_certain
+            counted["fixes"] += 1
+            counted["kinds"].add(fix.kind)
             if fix.kind == "allow" or not fix.is_least:
                 continue
+            counted["least"] += 1
             asked = asked_of(row, fix) if fix.kind == "ask-less" else 0
             for amount in smaller(fix, asked, draw):
                 assert name in case.with_fix(name, fix, amount).waiting(), (name, fix, amount)
@@ -216,5 +286,7 @@ def test_fixes_of_all_kinds_were_tried():
     if SEEDS >= 20:
         assert COUNTED["fixes"] >= SEEDS
         assert COUNTED["kinds"] >= {"ask-less", "raise-limit"}
+    for counted in COUNTED_OF.values():
+        assert counted["least"] >= OTHERS
     if IS_THOROUGH:
         assert "allow" in COUNTED["kinds"]

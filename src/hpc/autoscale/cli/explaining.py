@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from hpc.autoscale import results
 from hpc.autoscale.autoscaler import PassSummary, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
@@ -16,7 +18,8 @@ from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.trouble import verdict_on_trouble
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
-from hpc.autoscale.explaining.asking import Queue
+from hpc.autoscale.explaining.asking import AskAgain, Hypothesis, Queue
+from hpc.autoscale.explaining.fixes import like
 from hpc.autoscale.explaining.of_buckets import (
     bucket_names,
     explain_buckets,
@@ -26,6 +29,7 @@ from hpc.autoscale.explaining.of_buckets import (
 from hpc.autoscale.explaining.of_jobs import explain_job
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene
+from hpc.autoscale.explaining.supposing import OwnState
 from hpc.autoscale.explaining.text import lines_of
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -34,6 +38,8 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.guards import Gate, Refusal
+from hpc.autoscale.node.nodemanager.manager import placer_of
+from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.rehearsal.rehearsing import rehearse
 from hpc.autoscale.results.verdicts import Stand, Verdict
 from hpc.autoscale.util import json_dump
@@ -147,7 +153,72 @@ def look(
 
     set_aside = {job.name: job.reason for job in summary.set_aside}
     held = _held(config, summary)
-    return Scene(config, calculator, jobs, queue, waiting, set_aside, held, idle_passes[-1])
+    return Scene(
+        config,
+        calculator,
+        jobs,
+        queue,
+        waiting,
+        set_aside,
+        held,
+        idle_passes[-1],
+        ask_again=_asking_again(config, new_driver, new_calculator),
+        is_timed=_is_timed(config),
+    )
+
+
+def _is_timed(config: Config) -> bool:
+    """Whether jobs are placed by a search that ends when its time is over."""
+    packing = config.get("packing") or {}
+    return packing.get("objective") == "cost" and not packing.get("optimize_rounds")
+
+
+class _Got(NamedTuple):
+    """What a job gets in a rehearsed pass."""
+
+    nodes: Mapping[str, int]
+    price: float | None
+
+
+def _asking_again(
+    config: Config, new_driver: Callable[[], SchedulerDriver], new_calculator: NewCalculator
+) -> AskAgain:
+    """What rehearses further passes that end when their demand is known."""
+
+    def ask(job: Job, hypothesis: Hypothesis) -> _Got | None:
+        seen: list[DemandCalculator] = []
+
+        def changed(
+            config: Config, driver: SchedulerDriver
+        ) -> tuple[DemandCalculator, Sequence[Job]]:
+            calculator, jobs = new_calculator(config, driver)
+            seen.append(calculator)
+            if hypothesis.change is not None:
+                hypothesis.change(OwnState(placer_of(calculator.node_mgr)))
+            make = hypothesis.job or like
+            queue = [make(each) if _is_named(each, job) else each for each in jobs]
+            if not any(_is_named(each, job) for each in jobs):
+                queue.append(make(job))
+            return calculator, queue
+
+        with results.muted():
+            summary = rehearse(config, new_driver, new_calculator=changed, demand_only=True).summary
+        short = {each.name for each in summary.unsatisfied}
+        short |= {each.name for each in summary.set_aside}
+        if summary.errors or job.name in short:
+            return None
+        nodes = [n for n in seen[-1].node_mgr.get_nodes() if job.name in n.assignments]
+        new = [node for node in nodes if not node.exists]
+        prices = [price_per_hour(node.location, node.vm_size, node.spot) for node in new]
+        known = [price for price in prices if price is not None]
+        many = Counter(f"{node.nodearray}/{node.vm_size}" for node in new)
+        return _Got(dict(many), sum(known) if len(known) == len(prices) else None)
+
+    return ask
+
+
+def _is_named(job: object, other: Job) -> bool:
+    return isinstance(job, Job) and job.name == other.name
 
 
 def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:

@@ -3,23 +3,48 @@
 `Queue` remembers what the engine knew before the first job of a pass was placed, and in which order
 jobs came. `Queue.run` places those before a job once more, on a copy to which a change was made,
 and says what the job gets then. Jobs that the engine alone cannot place, since nodes must be asked
-one by one or pools pay, are left out, and `is_exact` says so.
+one by one or pools pay, are left out, and `is_exact` says so: then a whole pass is to be asked,
+with the same `Hypothesis` (`AskAgain`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from hpc.autoscale.explaining.supposing import Supposition
+from hpc.autoscale.explaining.supposing import Changeable, Supposition
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.placement import Listener, asked_by
 from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.packing.plan import Plan, Request
 
-Change = Callable[[Supposition], None]
-"""Makes a change to a copy of the engine's state, before anything is placed on it."""
+Change = Callable[[Changeable], None]
+"""Makes a change to the engine's state, or to a copy of it, before anything is placed on it."""
+
+
+class Hypothesis(NamedTuple):
+    """What would be different: the job, as `job` makes another of it, and the state, as `change`
+    changes it; None where it stays as it is."""
+
+    job: Callable[[Job], Job] | None = None
+    change: Change | None = None
+
+
+class Gain(Protocol):
+    """What a job gets: `nodes` that start for it, how many by bucket, and their `price` in US
+    dollars per hour, None where that of one is not known."""
+
+    @property
+    def nodes(self) -> Mapping[str, int]: ...
+
+    @property
+    def price(self) -> float | None: ...
+
+
+AskAgain = Callable[[Job, Hypothesis], "Gain | None"]
+"""What a job gets of a whole pass, rehearsed under a hypothesis, in the order of the real queue, or
+behind it where it is in no queue; None where it does not get all that it wants."""
 
 
 class Granted(NamedTuple):

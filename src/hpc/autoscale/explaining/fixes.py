@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
@@ -17,17 +18,19 @@ from hpc.autoscale import clock
 from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.errors import AutoscaleError, counted
-from hpc.autoscale.explaining.asking import Granted, Queue
+from hpc.autoscale.explaining.asking import Change, Gain, Hypothesis
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
-from hpc.autoscale.explaining.raising import least_raise, levels
+from hpc.autoscale.explaining.raising import least_raise, least_raise_of_passes, levels
 from hpc.autoscale.explaining.refusals import Found, Known
-from hpc.autoscale.explaining.supposing import Supposition
+from hpc.autoscale.explaining.scene import Scene
+from hpc.autoscale.explaining.supposing import Changeable
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.job.placement import asked_by
+from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import NodeConstraint
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
-from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Fix
 
@@ -35,73 +38,149 @@ MOST_FIXES = 5
 _MOST_AMOUNTS = 300
 _MOST_VALUES = 20
 
+PASSES = 40
+"""How many whole passes may be asked for one kind of fix."""
+
+LARGE = 5_000
+"""Jobs and nodes together above which no further passes are asked: that would take too long."""
+
+Rewrite = Callable[[list[Any]], list[Any]]
+"""Other constraints made of those of a job, as JSON, one for each."""
+
 Finder = Callable[["WaitingJob"], Iterator[Fix]]
 
 
 class WaitingJob:
-    """A job that waits, with what is in its way, and ways to ask for it with a change."""
+    """A job that waits, with what is in its way, and ways to ask for it with a change.
 
-    def __init__(
-        self, job: Job, found: Sequence[Found], queue: Queue, node_mgr: NodeManager
-    ) -> None:
+    It is asked of a copy of the engine's state where that is as good as a pass (`is_copy_exact`),
+    else of whole passes, `again`, of which each kind of fix may have `PASSES`. `is_certain`:
+    whether what is said then is so.
+    """
+
+    def __init__(self, job: Job, found: Sequence[Found], scene: Scene) -> None:
         self.job = job
         self.found = found
-        self.queue = queue
-        self.node_mgr = node_mgr
-        self.known = Known(node_mgr)
-        self.request = queue.wanted(job)
-        self.turn = queue.at_turn(job)
+        self.queue = scene.queue
+        self.known = Known(scene.calculator.node_mgr)
+        self.request = scene.queue.wanted(job)
+        self.turn = scene.queue.at_turn(job)
+        self.is_copy_exact = (
+            self.turn is not None and self.queue.is_exact and self.turn.knows(asked_by(job)[0])
+        )
+        is_small = len(scene.jobs) + len(scene.nodes) <= LARGE
+        self.again = None if self.is_copy_exact or not is_small else scene.ask_again
+        self.is_certain = self.is_copy_exact or (self.again is not None and not scene.is_timed)
+        self._left = PASSES
 
     def of_codes(self, *codes: str) -> Iterator[Found]:
         """What is in the way, of these codes."""
         return (each for each in self.found if each.code in codes)
 
-    def asked_as(self, constraints: Sequence[Any]) -> Granted | None:
+    @property
+    def tries(self) -> int:
+        """How many passes may still be asked for this kind of fix."""
+        return self._left
+
+    def begin(self) -> None:
+        """Another kind of fix is looked for."""
+        self._left = PASSES
+
+    def asked_as(self, rewrite: Rewrite) -> Gain | None:
         """What the job gets with other constraints, at its turn."""
+        return self._asked_as(lambda job: like(job, rewrite))
+
+    def asked_for(self, units: int) -> Gain | None:
+        """What the job gets when it asks for so many nodes or slots, at its turn."""
+        return self._asked_as(lambda job: like(job, units=units))
+
+    def asked_with(self, change: Change) -> Gain | None:
+        """What the job gets when something was changed before the first job was placed."""
+        if self.again is None:
+            return self.queue.run(self.job, change)
+        return self._of_a_pass(Hypothesis(change=change))
+
+    def _asked_as(self, make: Callable[[Job], Job]) -> Gain | None:
+        if self.again is not None:
+            return self._of_a_pass(Hypothesis(job=make))
         if self.turn is None or self.request is None:
             return None
         try:
-            other = self._like(constraints)
+            # with what it wanted at its turn
+            other = make(like(self.job, units=self.request.units))
         except (AutoscaleError, AssertionError):
             return None
-        return self.queue.ask(self.turn, other, self.request)
+        return self.queue.ask(self.turn, other, other.remaining)
 
-    def asked_for(self, request: Request) -> Granted | None:
-        """What the job gets of a smaller request, at its turn."""
-        return None if self.turn is None else self.queue.ask(self.turn, self.job, request)
-
-    def _like(self, constraints: Sequence[Any]) -> Job:
-        job = self.job
-        return Job(
-            job.name,
-            list(constraints),
-            iterations=job.iterations,
-            node_count=job.node_count,
-            colocated=job.colocated,
-            packing_strategy=job.packing_strategy,
-        )
+    def _of_a_pass(self, hypothesis: Hypothesis) -> Gain | None:
+        if self.again is None or self._left < 1:
+            return None
+        self._left -= 1
+        try:
+            return self.again(self.job, hypothesis)
+        except (AutoscaleError, AssertionError):
+            return None
 
     @property
     def constraints(self) -> list[Any]:
         """The job's constraints as JSON."""
-        return list(self.job.to_dict()["constraints"])
+        return list(map(_as_json, asked_by(self.job)[0].constraints))
 
 
-def fixes_for(
-    job: Job, found: Sequence[Found], queue: Queue, node_mgr: NodeManager
-) -> tuple[Fix, ...]:
-    """Changes that let a job start that waits; none of a job that had no turn, or that must be
-    asked of nodes one by one."""
-    change = WaitingJob(job, found, queue, node_mgr)
+def like(job: Job, rewrite: Rewrite | None = None, units: int | None = None) -> Job:
+    """Another job of this name with other constraints, or that asks for so many nodes or slots.
+    Constraints that stay as they are are the same objects, since others may draw on the same
+    pools."""
+    given = asked_by(job)[0].constraints
+    before = list(map(_as_json, given))
+    after = before if rewrite is None else rewrite(before)
+    wanted = [
+        old if was == new else new for old, was, new in zip(given, before, after, strict=True)
+    ]
+    by_node = job.node_count > 0
+    other = Job(
+        job.name,
+        wanted,
+        iterations=job.iterations if units is None or by_node else units,
+        node_count=units if units is not None and by_node else job.node_count,
+        colocated=job.colocated,
+        packing_strategy=job.packing_strategy,
+        executing_hostnames=job.executing_hostnames,
+    )
+    if units is None or by_node:
+        other.iterations_remaining = job.iterations_remaining
+    other.metadata = job.metadata
+    return other
+
+
+def _as_json(constraint: NodeConstraint) -> Any:
+    """The JSON form; None of a class that has none."""
+    try:
+        return constraint.to_dict()
+    except Exception:  # noqa: BLE001  it may be somebody else's
+        return None
+
+
+def fixes_for(job: Job, found: Sequence[Found], scene: Scene) -> tuple[Fix, ...]:
+    """Changes that let a job start that waits; none of a job that had no turn."""
+    change = WaitingJob(job, found, scene)
     if change.turn is None or change.request is None:
         return ()
     made: list[Fix] = []
     for finder in (_rename, _wait, _allow, _ask_for_less, _fewer, _raise_limits, _enable):
-        made.extend(finder(change))
+        change.begin()
+        made.extend(_as_certain_as(change, fix) for fix in finder(change))
     return tuple(made[:MOST_FIXES])
 
 
-def _fix(kind: str, text: str, answer: Granted, **more: Any) -> Fix:
+def _as_certain_as(change: WaitingJob, fix: Fix) -> Fix:
+    """The fix, which says that it may help where nobody can promise."""
+    if change.is_certain and fix.is_certain:
+        return fix
+    return replace(fix, text=f"may help: {fix.text}", is_least=False, is_certain=False)
+
+
+def _fix(kind: str, text: str, answer: Gain, **more: Any) -> Fix:
     """A fix, with what it starts and costs."""
     nodes, price = answer.nodes, answer.price
     said = (
@@ -125,7 +204,7 @@ def _rename(change: WaitingJob) -> Iterator[Fix]:
     for found in change.of_codes("UnknownResource"):
         name = str(found.key[0])
         for meant in _meant(name, change.known.resources):
-            answer = change.asked_as(_renamed(change.constraints, name, meant))
+            answer = change.asked_as(partial(_renamed, name=name, other=meant))
             if answer is not None:
                 text = f"ask for {meant} instead of {name}"
                 yield _fix("rename", text, answer, subject=meant)
@@ -148,7 +227,7 @@ def _other_values(change: WaitingJob, found: Found, kind: str) -> Iterator[Fix]:
         values = [v for v in change.known.values(name) if isinstance(v, str)]
         for value in wanted:
             for meant in _meant(value, values):
-                answer = change.asked_as(_revalued(change.constraints, name, value, meant))
+                answer = change.asked_as(partial(_revalued, name=name, old=value, new=meant))
                 if answer is not None:
                     text = f"ask for {short} {meant} instead of {value}"
                     yield _fix(kind, text, answer, subject=meant)
@@ -208,7 +287,7 @@ def _wait(change: WaitingJob) -> Iterator[Fix]:
     times = opened | {limit.known.until for limit, _ in held}
     times |= {each.until for each in change.of_codes("CapacityBackoff") if each.until is not None}
     for when in sorted(time for time in times if time > now):
-        answer = change.queue.run(change.job, partial(_later, when=when, now=now))
+        answer = change.asked_with(partial(_later, when=when, now=now))
         if answer is not None:
             rest = when - now
             about = listed(what for _, what in held) or "capacity"
@@ -216,12 +295,12 @@ def _wait(change: WaitingJob) -> Iterator[Fix]:
             if when in opened:
                 # by then as many may be asked for as are wanted, unless what is tried first fails
                 text = f"wait {in_time(rest)} at most, unless {about} fails again"
-            more: dict[str, Any] = {"is_least": when not in opened and change.queue.is_exact}
+            more: dict[str, Any] = {"is_least": when not in opened}
             yield _fix("wait", text, answer, subject=about, amount=rest, unit="s", **more)
             return
 
 
-def _later(trial: Supposition, when: float, now: float) -> None:
+def _later(trial: Changeable, when: float, now: float) -> None:
     """Let it be later on a trial."""
     for _, limits in trial.limits():
         for limit in limits:
@@ -248,7 +327,7 @@ def _allow(change: WaitingJob) -> Iterator[Fix]:
             if value is None or (name, str(value)) in tried or len(tried) >= _MOST_VALUES:
                 continue
             tried.add((name, str(value)))
-            answer = change.asked_as(_allowed(change.constraints, name, value))
+            answer = change.asked_as(partial(_allowed, name=name, other=value))
             if answer is None:
                 continue
             fix = _fix("allow", f"allow {short} {value}", answer, subject=f"{short} {value}")
@@ -284,14 +363,25 @@ def _ask_for_less(change: WaitingJob) -> Iterator[Fix]:
         asked = [v for v in _values_of(change.constraints, name) if _is_amount(v)]
         if len(asked) != 1:
             continue
-        amounts = sorted(_fitting(change.turn.amounts(name), asked[0]), reverse=True)
-        for amount in amounts[:_MOST_AMOUNTS]:
-            answer = change.asked_as(_revalued(change.constraints, name, asked[0], amount))
+        change.begin()
+        amounts, is_every = _smaller_amounts(change, name, asked[0])
+        for amount in amounts:
+            answer = change.asked_as(partial(_revalued, name=name, old=asked[0], new=amount))
             if answer is not None:
                 text = f"ask for {amount:g} instead of {asked[0]:g} {name}"
-                more = {"subject": name, "amount": amount, "unit": name}
+                more = {"subject": name, "amount": amount, "unit": name, "is_least": is_every}
                 yield _fix("ask-less", text, answer, **more)
                 break
+
+
+def _smaller_amounts(change: WaitingJob, name: str, asked: float) -> tuple[list[float], bool]:
+    """Less of a resource that a job may be asked for with, the most first, and whether nothing
+    between them could do. Of whole passes, where work may lie otherwise, every whole number."""
+    if change.again is not None and isinstance(asked, int) and asked <= change.tries:
+        return [*range(asked - 1, 0, -1)], True
+    free = change.turn.amounts(name) if change.turn is not None else ()
+    amounts = sorted(_fitting(free, asked), reverse=True)
+    return amounts[:_MOST_AMOUNTS], change.again is None
 
 
 def _amounts_in(value: Any) -> Iterator[str]:
@@ -326,17 +416,32 @@ def _fewer(change: WaitingJob) -> Iterator[Fix]:
     request = change.request
     if request is None or request.units < 2:
         return
-    low, high = 0, request.units
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = change.asked_for(request._replace(units=middle)) is not None
-        low, high = (middle, high) if fits else (low, middle)
-    answer = change.asked_for(request._replace(units=low)) if low else None
+    low, answer, is_every = _most_units(change, request.units)
     if answer is not None:
         unit = "node" if change.job.node_count > 0 else "slot"
         text = f"ask for {counted(low, unit)} instead of {request.units}"
-        more = {"subject": f"{unit}s", "amount": float(low), "unit": f"{unit}s"}
+        subject = f"{unit}s"
+        more = {"subject": subject, "amount": float(low), "unit": subject, "is_least": is_every}
         yield _fix("ask-less", text, answer, **more)
+
+
+def _most_units(change: WaitingJob, asked: int) -> tuple[int, Gain | None, bool]:
+    """The most nodes or slots below what was asked for that a job gets, what it gets, and whether
+    all between the two were ruled out."""
+    if change.again is not None and asked <= change.tries:
+        for units in range(asked - 1, 0, -1):
+            answer = change.asked_for(units)
+            if answer is not None:
+                return units, answer, True
+        return 0, None, True
+    low, high = 0, asked
+    best: Gain | None = None
+    while high - low > 1:
+        middle = (low + high) // 2
+        answer = change.asked_for(middle)
+        low, high = (low, middle) if answer is None else (middle, high)
+        best = answer or best
+    return low, best, change.again is None
 
 
 # -- what the cluster allows
@@ -347,7 +452,11 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
     limits = list(dict.fromkeys(limit for each in change.found for limit in each.limits))
     plain: list[Limit] = [limit for limit in limits if _may_be_raised(limit)]
     for level in levels(plain, change.known.buckets):
-        raised = least_raise(change.queue, change.job, level)
+        change.begin()
+        if change.again is None:
+            raised = least_raise(change.queue, change.job, level)
+        else:
+            raised = least_raise_of_passes(change.asked_with, level, change.tries // 2)
         if raised is None:
             continue
         _, called = name_of_limit(level.limit, level.unit)
@@ -376,9 +485,31 @@ def _enable(change: WaitingJob) -> Iterator[Fix]:
     """What the cluster has and nobody can use, one node of it."""
     for found in change.of_codes("NodearrayDisabled", "SizeNotActivated", "SizeRetired"):
         bucket = found.buckets[0]
+        if not _has_room(bucket, change.known.buckets):
+            continue
         price = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
         each = f"a node costs {per_hour(price)}" if price is not None else per_hour(price)
         text = f"let {bucket.vm_size} be used in CycleCloud again ({each})"
         if found.code == "NodearrayDisabled":
             text = f"set autoscale.enabled to true in nodearray {bucket.nodearray} ({each})"
-        yield Fix("enable", text, str(bucket.nodearray), price_per_hour=price, is_least=True)
+        subject = str(bucket.nodearray)
+        # what the server would say of the size then is not known
+        yield Fix("enable", text, subject, price_per_hour=price, is_certain=False)
+
+
+def _has_room(bucket: NodeBucket, others: Iterable[NodeBucket]) -> bool:
+    """Whether the limits that a bucket that cannot be used would share with others leave room for a
+    node of it."""
+    for other in (each for each in others if each.location == bucket.location):
+        shares = {
+            "ClusterLimit": True,
+            "NodearrayLimit": other.nodearray == bucket.nodearray,
+            "RegionQuota": not (other.spot or bucket.spot),
+            "SpotQuota": bool(other.spot and bucket.spot),
+            "FamilyQuota": other.vm_family == bucket.vm_family and other.spot == bucket.spot,
+        }
+        for limit in other.limits.parts:
+            is_shared = shares.get(name_of_limit(limit)[0], False) and limit.is_charged
+            if is_shared and limit.room(bucket.vcpu_count) < 1:
+                return False
+    return True

@@ -8,12 +8,12 @@ it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from hpc.autoscale.explaining.asking import Granted, Queue
-from hpc.autoscale.explaining.supposing import Supposition
+from hpc.autoscale.explaining.asking import Change, Gain, Queue
+from hpc.autoscale.explaining.supposing import Changeable, Supposition
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
@@ -26,6 +26,7 @@ TRIED_JOBS = 20_000
 _MOST_TRIES = 400
 _WORTH_WHILE = 8
 _PLENTY = 2**40
+_MOST_DOUBLED = 12
 _QUOTAS = ("Region(", "Spot(", "VM Family(")
 _STATED = (*_QUOTAS, "Cluster", "NodeArray(")
 _GROUP = "PlacementGroup("
@@ -37,7 +38,7 @@ class Raise(NamedTuple):
 
     level: Level
     amount: int
-    answer: Granted
+    answer: Gain
     is_least: bool
 
 
@@ -77,7 +78,17 @@ class Level:
             yield first
             first += self.grid
 
-    def raise_on(self, trial: Supposition, amount: int) -> None:
+    def raise_in(self, state: Changeable, amount: int) -> None:
+        """Raise the limit of the same name in the state of another manager."""
+        buckets = [bucket for bucket, _ in state.limits()]
+        mine = [(b.nodearray, b.vm_size) for b in self.buckets]
+        for bucket in (b for b in buckets if (b.nodearray, b.vm_size) in mine):
+            for part in bucket.limits.parts:
+                if part.name == self.limit.name:
+                    Level(part, self.unit, buckets).raise_on(state, amount)
+                    return
+
+    def raise_on(self, trial: Changeable, amount: int) -> None:
         """Raise the limit on a trial, and what the server allows of its buckets with it."""
         concerned = set(map(id, self.buckets))
         every = [
@@ -89,6 +100,11 @@ class Level:
         allowed = [
             (at[bucket.limits.own], None if self.is_group else self._allowed(bucket, at))
             for bucket, at in every
+        ]
+        plain = {(b.nodearray, b.vm_size): b for b, _ in every if not b.placement_group}
+        outside = [(plain.get((bucket.nodearray, bucket.vm_size)), at) for bucket, at in every]
+        widened = [
+            (at, self._group_cores(bucket, amount)) for bucket, at in outside if bucket is not None
         ]
         raised = {
             id(copied): (copied, bucket.vcpu_count)
@@ -102,25 +118,21 @@ class Level:
             if most is not None:
                 own.max_nodes = max(own.max_nodes, most)
         # limits of a bucket in a group say no more than the group may have
-        plain = {(b.nodearray, b.vm_size): b for b, _ in every if not b.placement_group}
-        for bucket, at in every:
-            outside = plain.get((bucket.nodearray, bucket.vm_size))
-            if outside is not None:
-                self._widen_groups(outside, at, amount)
+        for at, group_cores in widened:
+            for part, copied in at.items():
+                if part.name.startswith(_GROUP):
+                    copied.max_cores = max(copied.max_cores, min(NO_LIMIT, group_cores))
         trial.changed()
 
-    def _widen_groups(self, bucket: NodeBucket, at: dict[Limit, Limit], amount: int) -> None:
-        """Let placement groups have as many nodes as the bucket may, where nothing else was said of
-        them."""
+    def _group_cores(self, bucket: NodeBucket, amount: int) -> int:
+        """How many cores placement groups of a bucket may have with a raise: as many as the bucket
+        may, where nothing else was said of them; 0 where they stay as they are."""
         is_own = bucket.max_placement_group_size < bucket.limits.max_count
         if self.is_group or is_own or self.limit.name.startswith(_QUOTAS):
-            return
+            return 0
         cores = max(1, bucket.vcpu_count)
         most = self.most + amount
-        nodes = most if self.unit == "nodes" else most // cores
-        for part, copied in at.items():
-            if part.name.startswith(_GROUP):
-                copied.max_cores = max(copied.max_cores, min(NO_LIMIT, nodes * cores))
+        return (most if self.unit == "nodes" else most // cores) * cores
 
     def _raise(self, limit: Limit, amount: int, cores: int) -> None:
         if self.is_group:
@@ -186,6 +198,29 @@ def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
     if answer is not None:
         return Raise(level, alone, answer, False)
     return _what_all_take(queue, job, level)
+
+
+def least_raise_of_passes(
+    ask: Callable[[Change], Gain | None], level: Level, tries: int
+) -> Raise | None:
+    """The least raise of a limit as whole passes have it; None where none was found. `tries`: how
+    many passes may be asked. Where these are too few for all steps, it need not be the least."""
+    if ask(partial(level.raise_in, amount=_PLENTY)) is None:
+        return None
+    amount = 0
+    for number, each in enumerate(level.steps()):
+        if number >= tries:
+            break
+        amount = each
+        answer = ask(partial(level.raise_in, amount=amount))
+        if answer is not None:
+            return Raise(level, amount, answer, True)
+    for _ in range(_MOST_DOUBLED):
+        amount = amount * 2 or level.grid
+        answer = ask(partial(level.raise_in, amount=amount))
+        if answer is not None:
+            return Raise(level, amount, answer, False)
+    return None
 
 
 def _what_all_take(queue: Queue, job: Job, level: Level) -> Raise | None:

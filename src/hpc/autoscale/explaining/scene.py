@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hpc.autoscale.explaining.asking import Queue
+from hpc.autoscale.explaining.asking import AskAgain, Queue
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.node.node import Node
@@ -20,6 +20,8 @@ class Scene:
     - `waiting`: the verdict on a job that did not get all that it wants, by name; None of others
     - `set_aside`: why jobs could not be looked at, by name
     - `held`: new nodes that the next pass does not ask for yet, by name, and why
+    - `ask_again`: what a job gets of another such pass, with a change; None where nobody can ask
+    - `is_timed`: whether a pass may come to something else when it has more time, or less
     - `idle_passes`: in how many passes in a row nodes were seen idle, by NodeId;
       None where nobody counts that
     """
@@ -32,6 +34,8 @@ class Scene:
     set_aside: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, Refusal] = field(default_factory=dict)
     idle_passes: Mapping[Any, int] | None = None
+    ask_again: AskAgain | None = None
+    is_timed: bool = False
 
     @property
     def nodes(self) -> list[Node]:

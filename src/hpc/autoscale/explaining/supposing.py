@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled
@@ -19,6 +20,49 @@ from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.plan import NOTHING, Plan, Request, opened_of
 from hpc.autoscale.packing.planner import Planner, copied_planner
+
+
+class Changeable(Protocol):
+    """The engine's state, or a copy of it, of which limits may be changed and time may pass."""
+
+    def limits(self) -> Iterator[tuple[NodeBucket, Sequence[Limit]]]:
+        """The limits that new nodes of each bucket are charged to, in the order of
+        `bucket.limits.parts`. Who changes them calls `changed`."""
+
+    def changed(self) -> None:
+        """Limits are others now: forget what was found out under the old ones."""
+
+    def pass_time(self, seconds: float) -> None:
+        """So much later: capacity failures lie further back."""
+
+
+class OwnState:
+    """The state of a manager itself, for a pass that is only rehearsed."""
+
+    def __init__(self, placer: Placer) -> None:
+        placer.sync()
+        self._placer = placer
+
+    def limits(self) -> Iterator[tuple[NodeBucket, Sequence[Limit]]]:
+        """See `Changeable`."""
+        for candidate in self._placer.planner.candidates:
+            bucket = self._placer.bucket_of(candidate)
+            yield bucket, bucket.limits.parts
+
+    def changed(self) -> None:
+        """See `Changeable`."""
+        self._placer.planner.forget_rankings()
+
+    def pass_time(self, seconds: float) -> None:
+        """See `Changeable`."""
+        _age_failures(self._placer.planner, seconds)
+        self.changed()
+
+
+def _age_failures(planner: Planner, seconds: float) -> None:
+    for candidate in planner.candidates:
+        if candidate.since_failure is not None:
+            candidate.since_failure += seconds
 
 
 class Supposition:
@@ -82,10 +126,12 @@ class Supposition:
 
     def pass_time(self, seconds: float) -> None:
         """So much later: capacity failures lie further back."""
-        for candidate in self._planner.candidates:
-            if candidate.since_failure is not None:
-                candidate.since_failure += seconds
+        _age_failures(self._planner, seconds)
         self.changed()
+
+    def knows(self, compiled: Compiled) -> bool:
+        """Whether the engine alone can answer for some constraints."""
+        return self._placer.sorting_of(compiled).by_shape
 
     def place(self, compiled: Compiled, request: Request, keep: bool = True) -> Plan | None:
         """The plan for a demand, carried out here with `keep`; None where the engine alone cannot

@@ -73,6 +73,8 @@ class Fix:
     - `nodes`: how many nodes would start for the job then, by bucket, and `price_per_hour` what
       these cost in US dollars; None where the price of one is not known
     - `is_least`: whether every smaller change of the kind was ruled out
+    - `is_certain`: whether a pass with that change would start the job as things are; otherwise it
+      may, and the text says so
     """
 
     kind: str
@@ -83,6 +85,7 @@ class Fix:
     nodes: Mapping[str, int] = field(default_factory=dict)
     price_per_hour: float | None = None
     is_least: bool = True
+    is_certain: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -95,6 +98,7 @@ class Fix:
             "nodes": dict(self.nodes),
             "price_per_hour": self.price_per_hour,
             "is_least": self.is_least,
+            "is_certain": self.is_certain,
         }
 
     def __str__(self) -> str:
