@@ -202,6 +202,8 @@ def stat(options: Options) -> int:
         print_rows(views.COLUMNS, list(rows), output_format=_format(options))
         if not options.json:
             _print_totals([job for job, _, _ in found], False)
+            for line in views.waiting_lines((job for job, _, _ in found), queue.store.reasons()):
+                print(line)
     return 0
 
 
@@ -423,6 +425,8 @@ def _print_top(queue: Queue, rate: float) -> None:
     counts = views.by_definition(queue.store.counts())
     rows = [[name, *(each.get(n, 0) for n in names)] for name, each in counts.items()]
     print_rows(["definition", *names], rows)
+    for kind, reason in sorted(queue.store.reasons().items()):
+        print(on_one_line(f"{kind.partition('|')[0]}: {reason}"))
     print()
     columns = ("worker", "host", "definition", "slots", "busy", "done", "draining")
     lines = [

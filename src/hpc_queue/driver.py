@@ -25,7 +25,8 @@ from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.regions import configured_weights
-from hpc.autoscale.workers import MeanRunTime, WorkerDemand, in_nodearrays
+from hpc.autoscale.results.verdicts import Stand, Verdict
+from hpc.autoscale.workers import MeanRunTime, WorkerDemand, WorkerJob, in_nodearrays
 from hpc_queue.attendant import Silence, give_up
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
@@ -120,6 +121,8 @@ class QueueDriver(SchedulerDriver):
         if not self._read_only:
             self._give_up_silent(queue)
         found = backlogs(queue.store.counts())
+        if not self._read_only:
+            self._forget_reasons(queue, found)
         if queue.store.is_halted():
             found = []
         busy = self._busy_slots(queue)
@@ -225,6 +228,21 @@ class QueueDriver(SchedulerDriver):
             places = [in_nodearrays(definition.nodearrays, not self._weights)]
         constraints = [backlog.takes, *_needs(definition), *places]
         return Job(backlog.kind, constraints, iterations=wanted)
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        """Keep why jobs of a demand class wait, for `hpcq stat` and `hpcq top`."""
+        kind = job.demand.name if isinstance(job, WorkerJob) else job.name
+        waits = verdict.stand in (Stand.WAITS, Stand.NEVER)
+        # the name stands for many jobs, and is none that users know
+        said = verdict.line.removeprefix(f"Job {job.name} ")
+        self._opened_queue.store.note_reason(kind, said if waits else "")
+
+    def _forget_reasons(self, queue: Queue, found: Iterable[Backlog]) -> None:
+        """Of what waits no more at all, nobody is told again."""
+        waiting = [each for each in found if each.waiting]
+        kinds = {each.kind for each in waiting} | {each.definition for each in waiting}
+        for kind in queue.store.reasons().keys() - kinds:
+            queue.store.note_reason(kind, "")
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         """Draw conclusions where CycleCloud's list of nodes allows any.

@@ -26,6 +26,7 @@ Keys, each after the prefix of the queue:
     begun           hash: how many runs have begun, by definition
     ran             hash: how many have ended by themselves, and for how long they ran, likewise
     cluster         what the last pass of the loop has seen of the cluster
+    why             hash: why jobs wait for workers, by class or definition, as the loop has it
     closed:<node>   there while nothing is to begin on workers that join from a node
     leader          the worker that looks after the others, for as long as it says so
     searched, looks when it was last searched for jobs without a ticket, and what was found

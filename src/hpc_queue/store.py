@@ -537,6 +537,21 @@ class Store:
             packed = self.client.get(self._key("cluster"))
         return dict(json.loads(packed)) if packed else {}
 
+    def note_reason(self, kind: str, reason: str) -> None:
+        """Keep why jobs of a demand class, or of a definition, wait for workers; an empty text:
+        they do no more."""
+        with self._answering():
+            if reason:
+                self.client.hset(self._key("why"), kind, reason)
+            else:
+                self.client.hdel(self._key("why"), kind)
+
+    def reasons(self) -> dict[str, str]:
+        """Why jobs wait for workers, by demand class or definition, as the loop said last."""
+        with self._answering():
+            found = self.client.hgetall(self._key("why"))
+        return {kind.decode(): reason.decode() for kind, reason in found.items()}
+
     def may_search(self, seconds: float) -> bool:
         """Whether nobody has searched for forgotten jobs for so many seconds."""
         with self._answering():

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hpc.autoscale.metrics.exposition import Metric, text_of
-from hpc.autoscale.plaintext import on_its_lines
+from hpc.autoscale.plaintext import on_its_lines, on_one_line
 from hpc_queue.model import State
 from hpc_queue.store import Job, Store, WorkerRecord, state_of, tries_of
 
@@ -55,6 +55,25 @@ def element_rows(
             yield [element_id(job, position), job.spec.name, state.name, tries, left]
 
 
+def reason_of(job: Job, reasons: Mapping[str, str]) -> str | None:
+    """Why a job waits for workers, as the loop has it; None of one that does not, or is held."""
+    if job.held or not job.counts[State.Waiting]:
+        return None
+    return reasons.get(job.spec.demand_class()) or reasons.get(job.spec.definition)
+
+
+def waiting_lines(jobs: Iterable[Job], reasons: Mapping[str, str]) -> Iterator[str]:
+    """Why jobs wait for workers, a line for all of a definition that wait for the same."""
+    alike: dict[tuple[str, str], int] = {}
+    for job in jobs:
+        reason = reason_of(job, reasons)
+        if reason is not None:
+            key = job.spec.definition, reason
+            alike[key] = alike.get(key, 0) + job.counts[State.Waiting]
+    for (definition, reason), many in alike.items():
+        yield on_one_line(f"{many} of {definition}: {reason}")
+
+
 def element_id(job: Job, position: int) -> str:
     """The id of an element: that of the job, with its index where it is an array."""
     return f"{job.id}.{job.spec.index_of(position)}" if job.spec.is_array else job.id
@@ -85,6 +104,7 @@ def all_of(store: Store, job: Job, position: int | None) -> dict[str, Any]:
         "retries": spec.retries,
         "after": list(spec.after),
         "held": job.held,
+        "waits_for": reason_of(job, store.reasons()),
         "submitted": moment(job.submitted),
         "begun": moment(job.begun),
         "ended": moment(job.ended),

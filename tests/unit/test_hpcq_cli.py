@@ -115,6 +115,21 @@ def test_an_array_is_one_line_until_it_is_asked_for(hpcq, queue, tmp_path):
     assert "expected one element" in hpcq("log", "1", code=2)
 
 
+def test_what_jobs_wait_for_is_below_the_table(hpcq, queue):
+    """A line for a definition, and one where all is told of a job."""
+    hpcq("sub", "--array", "1-30", "--", "true")
+    hpcq("sub", "-d", "short", "--", "true")
+    kind, _ = sorted(queue.store.counts())[0]
+    queue.store.note_reason(kind, "waits: the quota of F\x1b has 8 of 8 cores in use")
+    said = "waits: the quota of F\\x1b has 8 of 8 cores in use"
+    assert hpcq("stat").splitlines()[-1] == f"30 of default: {said}"
+    assert f"waits_for : {said}\n" in hpcq("stat", "1")
+    assert "waits_for : \n" in hpcq("stat", "2")
+    assert f"default: {said}\n" in hpcq("top", "--once")
+    queue.store.note_reason(kind, "")
+    assert "waits" not in hpcq("stat")
+
+
 def test_filters(hpcq, queue):
     hpcq("sub", "-n", "a", "-q", "x", "--", "true")
     hpcq("sub", "-n", "b", "-q", "x", "-d", "short", "--", "true")

@@ -20,7 +20,7 @@ from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
 from hpc_queue.store import Ended
-from hpc_queue.views import metrics
+from hpc_queue.views import all_of, metrics, waiting_lines
 
 
 @pytest.fixture
@@ -75,6 +75,55 @@ def test_metrics_say_what_the_last_pass_has_seen(site):
     assert f'hpcq_nodes_booting{{region="{region}"}} 2\n' in said
     assert f'hpcq_nodes_live{{region="{region}"}} 0\n' in said
     assert f'hpcq_dollars_per_hour{{region="{region}"}} 0.' in said
+
+
+@pytest.mark.parametrize("by_number", [{}, {"slots_per_node": 4}])
+def test_jobs_that_wait_say_for_what(site, by_number):
+    """Where people look, written when it is news, and gone when they wait no more."""
+    queue, _, loop = site(**by_number)
+    written = []
+    note = queue.store.note_reason
+    queue.store.note_reason = lambda *of: written.append(of) or note(*of)
+    long = queue.submit(an_array(100))
+    after = queue.submit(a_spec(after=[long]))
+    loop.run_once()
+    (reason,) = queue.store.reasons().values()
+    assert reason.startswith("waits: ") and "htc" in reason
+    job = queue.store.job(long)
+    assert all_of(queue.store, job, 3)["waits_for"] == reason
+    assert list(waiting_lines(queue.store.jobs([long, after]), queue.store.reasons())) == [
+        f"100 of default: {reason}"
+    ]
+    loop.run_once()
+    assert len(written) == 1
+    for index in range(1, 91):
+        queue.cancel(f"{long}.{index}")
+    loop.run_once()
+    assert queue.store.reasons() == {}
+    assert all_of(queue.store, queue.store.job(long), 3)["waits_for"] is None
+
+
+def test_what_waits_no_more_at_all_leaves_no_reason(site):
+    """Also where nobody is told of it: the next job of its kind may wait for something else."""
+    queue, _, loop = site()
+    long = queue.submit(an_array(100))
+    loop.run_once()
+    assert queue.store.reasons()
+    queue.cancel(long)
+    loop.run_once()
+    assert queue.store.reasons() == {}
+
+
+def test_a_store_that_takes_no_reason_harms_no_pass(site, monkeypatch):
+    """It is a note of the pass."""
+    queue, _, loop = site()
+    queue.submit(an_array(100))
+    monkeypatch.setattr(
+        queue.store, "note_reason", lambda *of: (_ for _ in ()).throw(QueueError("full"))
+    )
+    summary = loop.run_once()
+    assert summary.created and not summary.errors
+    assert any("full" in note for note in summary.notes)
 
 
 def test_metrics_say_what_weight_each_region_has(site):
