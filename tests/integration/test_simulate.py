@@ -1,6 +1,7 @@
 """`azscale simulate`: recorded workloads through the loop on a simulated cluster."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.traces import comparing
 from hpc.autoscale.traces.choices import Choice, play_of
 from hpc.autoscale.traces.measures import measures_of
 from hpc.autoscale.traces.opening import read_trace
 from hpc.autoscale.traces.playing import Played, play_trace
+from hpc.autoscale.traces.workload import TraceError
 
 HOUR = 3600
 
@@ -173,6 +176,12 @@ def test_the_configuration_of_the_site_counts_and_its_server_does_not(
         (["--vm-size", "Standard_F16s_v3000"], "expected a known VM size"),
         (["--start", "99"], "expected days with jobs"),
         (["--cluster", "/nowhere.json"], "/nowhere.json"),
+        (["--queue", "1"], "--queue: expected NAME=NODEARRAY, found '1'"),
+        (["--queue", "2=compute"], "queues: expected a queue of the recorded jobs (1), found '2'"),
+        (["--partition", "1=compute"], "expected a partition of the recorded jobs (none)"),
+        (["--queue", "1=compte"], "found 'compte'; did you mean 'compute'"),
+        (["--compare", "queues=1"], "queues: expected an object with a nodearray for each queue"),
+        (["--memory-unit", "KiB"], "expected one of b, kb, mb, gb"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_in_one_line(
@@ -215,3 +224,129 @@ def test_lines_that_are_set_aside_are_said(trace: Path, capsys: pytest.CaptureFi
     trace.write_text(trace.read_text() + "1 2 3\n")
     main(["simulate", str(trace), "--fixed"])
     assert "1 line set aside: expected 18 fields: line 13 (found 3)" in capsys.readouterr().err
+
+
+# -- what jobs ask for beside cores
+
+CLUSTER = {
+    "clusters": {
+        "c": {
+            "region": "westus2",
+            "nodearrays": {
+                "htc": {"machine_types": ["Standard_F4s_v2"], "max_count": 4},
+                "gpu": {"machine_types": ["Standard_NC6"], "max_count": 2},
+            },
+        }
+    },
+    "regions": {"westus2": {"quota": 1000}},
+}
+
+
+@pytest.fixture
+def accounting(tmp_path: Path) -> Path:
+    """Jobs of one core as sacct has them: one that asks for nothing else, one for 20 GB, two for a
+    GPU each, of which the second comes after the first, and one for more memory than there is."""
+    rows = [
+        ("1", "htc", "cpu=1,mem=1G", ""),
+        ("2", "htc", "cpu=1,mem=20G", ""),
+        ("3", "gpu", "cpu=1,mem=1G,gres/gpu=1", ""),
+        ("4", "gpu", "cpu=1,mem=1G,gres/gpu=1", "afterok:3"),
+        ("5", "htc", "cpu=1,mem=900G", ""),
+    ]
+    lines = ["JobID|Submit|Start|End|NCPUS|Partition|AllocTRES|Dependency"]
+    for name, partition, tres, after in rows:
+        times = "2026-01-01T00:00:00|2026-01-01T00:00:00|2026-01-01T00:10:00"
+        lines.append(f"{name}|{times}|1|{partition}|{tres}|{after}")
+    (tmp_path / "clusters.json").write_text(json.dumps(CLUSTER))
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def where(trace: Path, **choice: Any) -> dict[str, tuple[str, float]]:
+    """The nodearrays of the nodes that were created, and when jobs ended after the first came."""
+    cluster = str(trace.parent / "clusters.json")
+    played = play(trace, cluster=cluster, interval=60.0, **choice)
+    assert not played.errors
+    arrays = ",".join(sorted({life.nodearray for life in played.nodes}))
+    return {task.label: (arrays, (task.ended or 0) - played.began) for task in played.tasks}
+
+
+def test_what_is_not_looked_at_is_said_for_each_run(
+    accounting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, interval = ("--cluster", accounting.parent / "clusters.json"), ("--interval", "600")
+    everything = ("--memory", "--gpus", "--dependencies", "--partition", "htc=htc")
+    more = ("--partition", "gpu=gpu", "--compare", "memory=false gpus=false partitions={}")
+    main(["simulate", *map(str, (accounting, *cluster, *interval, *everything, *more))])
+    said = [line.split() for line in capsys.readouterr().out.splitlines() if "looked at" in line]
+    assert said == [
+        ["memory", "not", "looked", "at", "5"],
+        ["GPUs", "not", "looked", "at", "2"],
+        ["partition", "not", "looked", "at", "5"],
+    ]
+
+
+def test_memory_and_gpus_decide_which_nodes_there_are(accounting: Path) -> None:
+    plain = where(accounting)
+    asked = where(accounting, memory=True, gpus=True)
+    assert plain["1"][0] == "htc" and len(plain) == 5
+    # 20 GB are on the larger nodes alone, and 900 on none
+    assert asked["1"][0] in ("gpu", "gpu,htc") and set(asked) == {"1", "2", "3", "4"}
+
+
+def test_a_partition_runs_on_its_nodearray(accounting: Path) -> None:
+    assert where(accounting, partitions={"htc": "gpu", "gpu": "gpu"})["1"][0] == "gpu"
+    assert where(accounting, partitions={"htc": "htc", "gpu": "htc"})["1"][0] == "htc"
+
+
+def test_a_job_that_waits_for_another_one_comes_when_that_has_ended(accounting: Path) -> None:
+    loose, tied = where(accounting), where(accounting, dependencies=True)
+    assert loose["4"][1] == loose["3"][1]
+    assert tied["4"][1] >= tied["3"][1] + 600
+
+
+def test_a_machine_that_is_always_there_has_memory_too(
+    accounting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = ("--vm-size", "Standard_F4s_v2", "--nodes", 1, "--fixed")
+    every, small = simulate(capsys, accounting, *machine, "--compare", "memory=true")[1:]
+    assert (every["jobs"], every["impossible"]) == (5, 0)
+    assert (small["jobs"], small["impossible"]) == (3, 2)
+
+
+# -- runs in processes of their own
+
+
+def test_runs_in_processes_of_their_own_come_to_the_same(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = ("--fixed", "--compare", "scheduler=fcfs")
+    here = simulate(capsys, trace, *both)
+    monkeypatch.setattr(comparing, "SMALL", 0)
+    monkeypatch.setattr(comparing, "processors", lambda: 2)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    main(["simulate", str(trace), *both, "-F", "json"])
+    said = capsys.readouterr()
+    assert json.loads(said.out) == here
+    assert "20 of 20 jobs have ended" in said.err
+
+
+class Deadly:
+    """Ends the process that takes it in."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (3,)
+
+
+@pytest.mark.parametrize(
+    ("job", "error"), [(Deadly(), TraceError), (None, AttributeError)], ids=["dies", "fails"]
+)
+def test_a_run_that_ends_its_process_or_fails_ends_the_comparison(
+    trace: Path, job: Any, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparing, "SMALL", 0)
+    monkeypatch.setattr(comparing, "processors", lambda: 2)
+    one = play_of(Choice(fixed=True), read_trace(str(trace)))
+    with pytest.raises(error):
+        comparing.play_all([one, one], [job])

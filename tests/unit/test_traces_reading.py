@@ -194,3 +194,85 @@ def test_a_part_is_chosen_by_time(tmp_path: Path) -> None:
     trace = read(tmp_path / "log", swf(*rows))
     assert [job.name for job in trace.part(200, 300)] == ["2", "3", "4"]
     assert len(trace.part()) == 10 and trace.part(5000) == []
+
+
+def test_a_job_of_swf_says_what_it_asks_for_and_after_whom(tmp_path: Path) -> None:
+    line = "9 0 5 60 4 -1 -1 4 60 1024 1 1 1 -1 0 3 7 30\n"
+    (job,) = read(tmp_path / "log", line).jobs
+    assert (job.memory, job.queue, job.partition) == (4 * 2**20, "0", "3")
+    assert (job.after, job.think) == (("7",), 30.0)
+    (other,) = read(tmp_path / "other", swf((1, 0, 0, 60, 1, 60))).jobs
+    assert (other.memory, other.partition, other.after, other.think) == (None, "", (), None)
+
+
+@pytest.mark.parametrize(
+    ("unit", "found"), [("kb", 2**12), ("b", 4), ("mb/job", 2**20), ("gb", 2**32)]
+)
+def test_memory_of_swf_is_in_the_unit_that_is_said(tmp_path: Path, unit: str, found: float) -> None:
+    (tmp_path / "log").write_text("9 0 5 60 4 -1 -1 4 60 1 1 1 1 -1 1 1 -1 -1\n")
+    assert read_trace(str(tmp_path / "log"), memory_unit=unit).jobs[0].memory == found
+
+
+def test_a_unit_of_memory_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="found 'kbb'; did you mean 'kb'"):
+        read_trace(str(tmp_path / "log"), memory_unit="kbb")
+
+
+def test_a_queue_with_a_name_in_a_log_of_metacentrum_is_one(tmp_path: Path) -> None:
+    line = "1 5 7 60 12 1 1024 12 120 9 1 101 1 1 -1 1 1 1 {1129,1129} q_2w 1:ppn=12\n"
+    assert read(tmp_path / "log", line).jobs[0].queue == "q_2w"
+
+
+def sacct(**more: str) -> str:
+    """One job of 8 cores on two nodes, with more columns."""
+    row = {
+        "JobID": "12",
+        "Submit": "2026-01-01T00:00:00",
+        "Start": "2026-01-01T00:01:00",
+        "End": "2026-01-01T01:01:00",
+        "NNodes": "2",
+        "NCPUS": "8",
+        **more,
+    }
+    return f"{'|'.join(row)}\n{'|'.join(row.values())}\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "memory"),
+    [
+        ({"AllocTRES": "billing=8,cpu=8,mem=64G,node=2", "ReqMem": "1G"}, 64 * 2**30),
+        ({"ReqMem": "4000Mc"}, 8 * 4000 * 2**20),
+        ({"ReqMem": "1.5Gn"}, 3 * 2**30),
+        ({"ReqMem": "16G"}, 16 * 2**30),
+        ({"ReqMem": "512"}, 512 * 2**20),
+        ({"ReqMem": "1.2.3G"}, None),
+        ({"ReqMem": "0n"}, None),
+        ({"ReqMem": "lots"}, None),
+        ({}, None),
+    ],
+)
+def test_memory_of_sacct(tmp_path: Path, said: dict[str, str], memory: float | None) -> None:
+    assert read(tmp_path / "jobs", sacct(**said)).jobs[0].memory == memory
+
+
+def test_gpus_partition_and_dependencies_of_sacct(tmp_path: Path) -> None:
+    text = sacct(
+        AllocTRES="cpu=8,gres/gpu=4,gres/gpu:a100=4",
+        Partition="gpu",
+        Dependency="afterok:10_2:11(fulfilled),singleton,afterany:9+5",
+    )
+    (job,) = read(tmp_path / "jobs", text).jobs
+    assert (job.gpus, job.partition, job.after) == (4, "gpu", ("10_2", "11", "9"))
+    assert job.think is None
+
+
+def test_what_a_job_of_pbs_asks_for(tmp_path: Path) -> None:
+    more = """    queue = workq
+    Resource_List.mem = 4gb
+    Resource_List.ngpus = 2
+    depend = afterok:1230.pbs-1@pbs-1:1231.pbs-1,beforeok:1300.pbs-1
+"""
+    text = QSTAT.replace("    job_state = F\n", f"    job_state = F\n{more}")
+    (job,) = read(tmp_path / "qstat.txt", text).jobs
+    assert (job.memory, job.gpus, job.queue) == (4 * 2**30, 2, "workq")
+    assert job.after == ("1230", "1231")

@@ -1,11 +1,14 @@
 """The scheduler in virtual time: order of arrival, backfill that delays nobody, hosts that go."""
 
 from math import ceil
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpc.autoscale.traces.arriving import Arrivals
+from hpc.autoscale.traces.asking import Uses, not_looked_at
 from hpc.autoscale.traces.scheduling import Scheduler, Task, TraceHost, task_of
 from hpc.autoscale.traces.workload import TraceJob
 
@@ -204,3 +207,116 @@ def test_fcfs_is_what_anybody_would_work_out_by_hand(rows: list[tuple[int, int, 
         free_at[: each.cores] = [start + each.seconds] * each.cores
         expected[each.name] = before = start
     assert starts(Machine("fcfs", 12).play(jobs)) == expected
+
+
+# -- what else jobs ask for
+
+
+EVERYTHING = Uses(memory=True, gpus=True, queues={"q": "large"})
+
+
+def asking(number: int, **more: Any) -> Task:
+    """A job of one core for 10 s."""
+    return task_of(number, TraceJob(str(number), 0, 10, 1, **more), 4, EVERYTHING)
+
+
+def two_hosts() -> Machine:
+    """A host with 10 bytes of memory, and one of another nodearray with 100 and a GPU."""
+    machine = Machine("easy", 0)
+    machine.scheduler.join("s", "s", 4, 10, 0, "small")
+    machine.scheduler.join("l", "l", 4, 100, 1, "large")
+    return machine
+
+
+@pytest.mark.parametrize("more", [{"memory": 11}, {"gpus": 1}, {"queue": "q"}])
+def test_a_job_goes_where_there_is_what_it_asks_for(more: dict[str, Any]) -> None:
+    machine = two_hosts()
+    machine.scheduler.submit([asking(0, **more)])
+    assert [host.node_id for host in machine.scheduler.running[0].hosts] == ["l"]
+
+
+def test_memory_and_gpus_are_taken_and_given_back() -> None:
+    machine = two_hosts()
+    jobs = [asking(0, memory=60, gpus=1), asking(1, memory=60), asking(2, gpus=1), asking(3)]
+    machine.scheduler.submit(jobs)
+    assert [task.started for task in jobs] == [0.0, None, None, 0.0]
+    machine.now = 10.0
+    machine.scheduler.end_jobs()
+    assert [task.started for task in jobs] == [0.0, 10.0, 10.0, 0.0]
+    machine.now = 20.0
+    machine.scheduler.end_jobs()
+    assert {h.node_id: (h.memory, h.gpus) for h in machine.scheduler.hosts.values()} == {
+        "s": (10, 0),
+        "l": (100, 1),
+    }
+
+
+def test_nobody_takes_the_memory_that_the_first_job_was_promised() -> None:
+    machine = two_hosts()
+    first = [asking(0, memory=60), asking(1, memory=90)]
+    others = [
+        task_of(n, TraceJob(str(n), 0, seconds, 1, memory=memory), 4, EVERYTHING)
+        for n, seconds, memory in ((2, 10, 40), (3, 99, 40), (4, 99, 5))
+    ]
+    machine.scheduler.submit([*first, *others])
+    # what would be there for longer than the promise has to be on the other host
+    assert [task.started for task in [*first, *others]] == [0.0, None, 0.0, None, 0.0]
+    assert machine.scheduler.running[4].hosts[0].node_id == "s"
+
+
+def test_what_is_asked_for_is_shared_among_hosts_and_counts_where_it_is_to() -> None:
+    each = TraceJob("x", 0, 1, 8, nodes=2, memory=9, gpus=3, queue="q", partition="p")
+    task = task_of(0, each, 16, EVERYTHING)
+    assert task.place == (4, 5, 2, "large")
+    assert task_of(0, each, 16).place == (4, 0, 0, "")
+    assert Uses(partitions={"p": "other"}, queues={"q": "large"}).nodearray_of(each) == "other"
+
+
+def test_what_is_not_looked_at_is_counted() -> None:
+    jobs = [
+        TraceJob("a", 0, 1, 1, memory=1, gpus=0, queue="q", partition="p"),
+        TraceJob("b", 0, 1, 1, gpus=2, queue="r", partition="p", after=("a",)),
+        TraceJob("c", 0, 1, 1, queue="s", partition="p"),
+    ]
+    assert not_looked_at(jobs, Uses(queues={"q": "x"})) == {
+        "memory": 1,
+        "gpus": 1,
+        "queues": 2,
+        "dependencies": 1,
+    }
+    everything = Uses(True, True, True, dict.fromkeys("qrs", "x"))
+    assert not_looked_at(jobs, everything) == {}
+
+
+# -- when jobs come
+
+
+def arrivals(*jobs: TraceJob, dependencies: bool = True) -> tuple[Arrivals, list[Task]]:
+    tasks = [task_of(n, each, 1) for n, each in enumerate(jobs)]
+    return Arrivals(tasks, dependencies), tasks
+
+
+def test_a_job_comes_when_all_have_ended_that_it_waits_for() -> None:
+    jobs = [job("a", 0, 5, 1), job("b", 0, 5, 1), TraceJob("c", 3, 5, 1, after=("a", "b"))]
+    coming, (a, b, c) = arrivals(*jobs)
+    assert coming.take(9) == [a, b] and coming.next_due() is None and not coming.is_empty
+    coming.ended(a, 10)
+    assert coming.next_due() is None
+    coming.ended(b, 12)
+    assert coming.next_due() == 12 and coming.take(12) == [c] and c.arrival == 12
+    assert coming.is_empty and c.wait == 0.0
+
+
+def test_a_user_who_thought_comes_so_much_later_whatever_the_record_says() -> None:
+    coming, (a, b) = arrivals(job("a", 0, 5, 1), TraceJob("b", 99, 5, 1, after=("a",), think=4))
+    coming.take(0)
+    coming.ended(a, 5)
+    assert coming.take(9) == [b] and b.arrival == 9
+
+
+def test_jobs_that_name_nobody_who_came_before_come_at_their_time() -> None:
+    jobs = TraceJob("a", 0, 5, 1, after=("b", "a")), TraceJob("b", 1, 5, 1, after=("a",))
+    coming, (a, b) = arrivals(*jobs)
+    assert coming.take(1) == [a]
+    coming, (a, b) = arrivals(*jobs, dependencies=False)
+    assert coming.take(1) == [a, b]

@@ -35,8 +35,10 @@ class SimulationCommands(CommandLine):
     def simulate_parser(self, parser: ArgumentParser) -> None:
         """Options of simulate."""
         add = parser.add_argument
-        add("trace", help="file of jobs: SWF, or what sacct or qstat print; also gzipped")
-        add("--form", help="its form, where that cannot be seen: swf, sacct or qstat")
+        add(
+            "trace", help="file of jobs: SWF, or what sacct or qstat print, also gzipped; a journal"
+        )
+        add("--form", help="its form, where that cannot be seen: swf, sacct, qstat or journal")
         add("--start", type=float, default=0.0, metavar="DAYS", help="leave out the first days")
         add("--days", type=float, help="how many days of jobs to play; all")
         machine = parser.add_argument_group("the simulated machine")
@@ -51,6 +53,7 @@ class SimulationCommands(CommandLine):
         add("--eviction-hours", type=float, help="mean life of a spot node; never evicted")
         add("--boot-failures", type=float, metavar="PART", help="part of the boots that fail; 0")
         add("--seed", type=int, help="of what is left to chance; 0")
+        self._add_uses(parser)
         loop = parser.add_argument_group("the loop and the scheduler")
         add = loop.add_argument
         add("--interval", type=float, metavar="SECONDS", help="from pass to pass; 300")
@@ -72,6 +75,19 @@ class SimulationCommands(CommandLine):
         )
         self._add_output_format(parser)
 
+    def _add_uses(self, parser: ArgumentParser) -> None:
+        asked = parser.add_argument_group("what jobs ask for beside cores, if it is to count")
+        add = asked.add_argument
+        add("--memory", action="store_const", const=True, help="memory")
+        add("--memory-unit", metavar="UNIT", help="of SWF: kb of each core; mb, b/job and so on")
+        add("--gpus", action="store_const", const=True, help="GPUs")
+        add("--dependencies", action="store_const", const=True, help="jobs that go before others")
+        of: dict[str, Any] = {"action": "append", "default": [], "metavar": "NAME=NODEARRAY"}
+        add(
+            "--queue", **of, help="jobs of this queue run only on that nodearray; again for another"
+        )
+        add("--partition", **of, help="the same for a partition")
+
     @takes_path
     def simulate(
         self,
@@ -82,6 +98,9 @@ class SimulationCommands(CommandLine):
         days: float | None = None,
         compare: Sequence[str] = (),
         journal: str | None = None,
+        memory_unit: str | None = None,
+        queue: Sequence[str] = (),
+        partition: Sequence[str] = (),
         output_format: OutputFormat | None = None,
         **given: Any,
     ) -> None:
@@ -91,10 +110,11 @@ class SimulationCommands(CommandLine):
         from hpc.autoscale.traces.comparing import play_all
         from hpc.autoscale.traces.measures import as_recorded
         from hpc.autoscale.traces.opening import read_trace
+        from hpc.autoscale.traces.swf import MEMORY_UNIT
 
         content = _loaded(config)
-        workload = read_trace(trace, form)
-        for sentence in workload.set_aside.sentences():
+        workload = read_trace(trace, form, memory_unit or MEMORY_UNIT)
+        for sentence in (*workload.problems, *workload.set_aside.sentences()):
             warn("%s: %s", trace, sentence)
         jobs = workload.part(start * _DAY, None if days is None else days * _DAY)
         if not jobs:
@@ -103,6 +123,8 @@ class SimulationCommands(CommandLine):
                 f" {_days_of(workload.jobs[-1].submitted - workload.jobs[0].submitted)}"
             )
         choice = Choice(config=content, cluster=given.pop("cluster", None))
+        given["queues"] = _pairs("--queue", queue)
+        given["partitions"] = _pairs("--partition", partition)
         for key, value in given.items():
             if value is not None:
                 choice = with_value(choice, key, value)
@@ -112,6 +134,17 @@ class SimulationCommands(CommandLine):
         found = play_all(plays, jobs, _progress(plays, jobs))
         recorded = as_recorded(workload, jobs)
         _print([*([recorded] if recorded else []), *found], output_format or "table")
+
+
+def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
+    """The pairs NAME=NODEARRAY of an option."""
+    pairs = {}
+    for text in given:
+        name, equals, nodearray = (part.strip() for part in text.partition("="))
+        if not (name and equals and nodearray):
+            raise ConfigurationException(f"{option}: expected NAME=NODEARRAY, found {text!r}")
+        pairs[name] = nodearray
+    return pairs
 
 
 def _new_directory(path: str) -> str:
@@ -196,10 +229,25 @@ def _cost(measures: Measures) -> str:
     return "unknown" if measures.unpriced else _amount(measures.cost)
 
 
+def _passed_over(what: str) -> Callable[[Measures], str]:
+    return lambda measures: _count(measures.not_looked_at.get(what))
+
+
+_NOT_LOOKED_AT = tuple(
+    (f"  {text} not looked at", _passed_over(what))
+    for what, text in (
+        ("memory", "memory"),
+        ("gpus", "GPUs"),
+        ("queues", "queue"),
+        ("partitions", "partition"),
+        ("dependencies", "dependency"),
+    )
+)
 _ROWS: Sequence[tuple[str, Callable[[Measures], str]]] = (
     ("jobs", lambda m: _count(m.jobs)),
     ("  too large for the machine", lambda m: _count(m.impossible)),
     ("  never ended", lambda m: _count(m.unfinished)),
+    *_NOT_LOOKED_AT,
     ("days", lambda m: f"{m.days:.1f}"),
     ("wait, mean", lambda m: _time(m.waits.mean)),
     ("  half wait at most", lambda m: _time(m.waits.p50)),

@@ -17,12 +17,16 @@ from typing import Any
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.traces.workload import SetAside, Trace, TraceError, TraceJob, in_order
 
-SACCT_COLUMNS = "JobID,User,Submit,Start,End,NNodes,NCPUS,Timelimit,State"
+SACCT_COLUMNS = (
+    "JobID,User,Submit,Start,End,NNodes,NCPUS,Timelimit,State,ReqMem,AllocTRES,Partition"
+)
 """What to ask sacct for."""
 
 _PBS_TIME = "%a %b %d %H:%M:%S %Y"
 _JOB_LINE = re.compile(r"Job Id:\s*(\S+)")
 _ATTRIBUTE = re.compile(r"\s+([\w.]+) = (.*)$")
+_SIZE = re.compile(r"([\d.]+)\s*([kmgtp]?)i?(b|w?)([nc]?)$", re.IGNORECASE)
+_AFTER = re.compile(r"(\w+)((?::[\w.@\[\]+-]+)+)")
 
 
 # -- Slurm
@@ -71,17 +75,29 @@ def _sacct_job(number: int, row: Mapping[str, str], set_aside: SetAside) -> Trac
     submitted, start, end = (_iso(row[name]) for name in ("submit", "start", "end"))
     given = (row.get(name, "") for name in ("ncpus", "alloccpus", "reqcpus"))
     cores = next((int(word) for word in given if word.isdigit() and int(word) > 0), 0)
-    limit = row.get("timelimit", "")
-    return _job(
-        number,
-        set_aside,
-        row["jobid"],
-        (submitted, start, end),
-        cores,
-        int(row.get("nnodes", "")) if row.get("nnodes", "").isdigit() else 0,
-        _duration(limit),
-        row.get("user", ""),
-    )
+    nodes = int(row.get("nnodes", "")) if row.get("nnodes", "").isdigit() else 0
+    tres = dict(_pairs(row.get("alloctres") or row.get("reqtres") or ""))
+    memory = _size(tres.get("mem", ""))
+    if memory is None:
+        memory = _size(row.get("reqmem", ""), cores, max(nodes, 1))
+    gpus = tres.get("gres/gpu", "")
+    asked = {
+        "memory": memory,
+        "gpus": int(gpus) if gpus.isdigit() else None,
+        "partition": row.get("partition", ""),
+        "after": _after(row.get("dependency", "")),
+    }
+    limit = _duration(row.get("timelimit", ""))
+    times = (submitted, start, end)
+    user = row.get("user", "")
+    return _job(number, set_aside, row["jobid"], times, cores, nodes, limit, user, asked)
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """The names and amounts in a list such as cpu=16,mem=64G,gres/gpu=2."""
+    for each in text.split(","):
+        name, _, amount = each.partition("=")
+        yield name.strip().lower(), amount.strip()
 
 
 # -- PBS
@@ -169,6 +185,13 @@ def _qstat_job(
         end = None
     wanted = said.get("resource_list.ncpus", "") or said.get("resources_used.ncpus", "")
     nodes = said.get("resource_list.nodect", "")
+    gpus = said.get("resource_list.ngpus", "")
+    asked = {
+        "memory": _size(said.get("resource_list.mem", "")),
+        "gpus": int(gpus) if gpus.isdigit() else None,
+        "queue": said.get("queue", ""),
+        "after": _after(said.get("depend", "")),
+    }
     return _job(
         number,
         set_aside,
@@ -178,6 +201,7 @@ def _qstat_job(
         int(nodes) if nodes.isdigit() else 0,
         _duration(said.get("resource_list.walltime", "")),
         said.get("job_owner", "").partition("@")[0],
+        asked,
     )
 
 
@@ -193,6 +217,7 @@ def _job(
     nodes: int,
     limit: float | None,
     user: str,
+    asked: Mapping[str, Any],
 ) -> TraceJob | None:
     submitted, start, end = times
     if submitted is None:
@@ -205,8 +230,35 @@ def _job(
         waited = max(0.0, start - submitted)
         # a job on one host may go anywhere; how many cores each of several has follows from both
         spread = nodes if nodes > 1 else 0
-        return TraceJob(name, submitted, end - start, cores, spread, limit, waited, user)
+        return TraceJob(name, submitted, end - start, cores, spread, limit, waited, user, **asked)
     return None
+
+
+def _size(text: str, cores: int = 1, nodes: int = 1) -> float | None:
+    """Bytes of a size such as 64G, 4000Mc (for each core), 16Gn (for each node) or 4gb; None for
+    what is none. A number alone is in megabytes, as Slurm has it, unless it is in bytes, as in
+    4096b."""
+    found = _SIZE.match(text.strip())
+    if found is None:
+        return None
+    try:
+        amount = float(found[1])
+    except ValueError:
+        return None
+    unit = found[2].lower() or ("" if found[3] else "m")
+    amount *= 1024 ** " kmgtp".index(unit or " ")
+    amount *= {"c": cores, "n": nodes}.get(found[4].lower(), 1)
+    return amount or None
+
+
+def _after(text: str) -> tuple[str, ...]:
+    """The jobs of a dependency such as afterok:12:13,afterany:14.server, without those that come
+    with it or after it."""
+    names = []
+    for kind, those in _AFTER.findall(text):
+        if kind.lower().startswith("after"):
+            names += [name.partition(".")[0].partition("+")[0] for name in those.split(":")[1:]]
+    return tuple(dict.fromkeys(names))
 
 
 def _iso(text: str) -> float | None:

@@ -20,6 +20,7 @@ from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.simulator.description import ClusterDescription, Description, Nodearray
 from hpc.autoscale.simulator.errors import DescriptionError
 from hpc.autoscale.simulator.loading import describe, load_description
+from hpc.autoscale.traces.asking import Uses
 from hpc.autoscale.traces.playing import Play
 from hpc.autoscale.traces.scheduling import POLICIES
 from hpc.autoscale.traces.workload import Trace, TraceError
@@ -69,7 +70,8 @@ class Choice:
     `nodes`, `vm_size`, `region`, `spot`, `cores_per_node`, `boot`, `eviction_hours` and
     `boot_failures` make a cluster of one nodearray, unless `cluster` is a file of the simulator's
     descriptions, or its content. Durations are seconds but where the name says otherwise. `fixed`:
-    all nodes are there all the time, and there is no loop.
+    all nodes are there all the time, and there is no loop. `memory`, `gpus`, `dependencies`,
+    `queues` and `partitions` are those of `Uses`.
     """
 
     name: str = "as given"
@@ -87,6 +89,11 @@ class Choice:
     scheduler: str = "easy"
     whole_nodes: bool = False
     fixed: bool = False
+    memory: bool = False
+    gpus: bool = False
+    dependencies: bool = False
+    queues: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
 
 
@@ -103,6 +110,12 @@ def _number(value: object) -> bool:
     )
 
 
+def _mapping(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(text, str) and text for pair in value.items() for text in pair
+    )
+
+
 _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "nodes": ("a whole number above 0", _whole),
     "cores_per_node": ("a whole number above 0", _whole),
@@ -111,6 +124,11 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "spot": ("true or false", lambda value: isinstance(value, bool)),
     "whole_nodes": ("true or false", lambda value: isinstance(value, bool)),
     "fixed": ("true or false", lambda value: isinstance(value, bool)),
+    "memory": ("true or false", lambda value: isinstance(value, bool)),
+    "gpus": ("true or false", lambda value: isinstance(value, bool)),
+    "dependencies": ("true or false", lambda value: isinstance(value, bool)),
+    "queues": ("an object with a nodearray for each queue", _mapping),
+    "partitions": ("an object with a nodearray for each partition", _mapping),
     "boot": ("seconds, 0 or more", _number),
     "eviction_hours": ("hours above 0", lambda value: _number(value) and value > 0),
     "boot_failures": ("a part from 0 to 1", lambda value: _number(value) and value <= 1),
@@ -186,11 +204,13 @@ def play_of(choice: Choice, trace: Trace) -> Play:
     config = {key: value for key, value in choice.config.items() if key not in _OF_THE_SITE}
     check_config(config)
     description = _one_cluster(_description(choice, trace))
-    arrays = next(iter(description.clusters.values())).nodearrays.values()
+    arrays = _arrays(next(iter(description.clusters.values())))
     widest = max(size.vcpus for array in arrays for size in array.machine_types.values())
     given = (config.get("autoscale") or {}).get("interval")
     interval = choice.interval or (float(given) if given else INTERVAL)
     fixed = _all_nodes(description) if choice.fixed else 0
+    uses = Uses(choice.memory, choice.gpus, choice.dependencies, choice.queues, choice.partitions)
+    uses.check(trace.jobs, [array.name for array in arrays])
     return Play(
         choice.name,
         description,
@@ -201,6 +221,7 @@ def play_of(choice: Choice, trace: Trace) -> Play:
         seed=choice.seed,
         fixed=fixed,
         whole_nodes=choice.whole_nodes,
+        uses=uses,
     )
 
 

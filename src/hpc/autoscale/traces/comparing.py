@@ -23,6 +23,11 @@ Progress = Callable[[int, float, int], None]
 """Hears which run is at which time, and how many of its jobs have ended."""
 
 
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def play_all(
     plays: Sequence[Play], jobs: Sequence[TraceJob], progress: Progress | None = None
 ) -> list[Measures]:
@@ -30,7 +35,7 @@ def play_all(
 
     Raises TraceError when a process with a run comes to an end by itself.
     """
-    processes = min(len(plays), os.cpu_count() or 1)
+    processes = min(len(plays), processors())
     if len(plays) * len(jobs) <= SMALL:
         processes = 1
     if processes <= 1:

@@ -10,18 +10,23 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.traces.asking import Uses
 from hpc.autoscale.traces.scheduling import Scheduler, Task, TraceHost
+
+_MEMORY = "memb"
 
 
 class TraceDriver(SchedulerDriver):
     """Tells the loop of jobs that wait and of hosts, and carries out what it decides.
 
-    A host on which something runs is never given up. `home` is where the loop keeps its files.
+    A host on which something runs is never given up. `home` is where the loop keeps its files,
+    `uses` what counts beside cores and hosts.
     """
 
-    def __init__(self, scheduler: Scheduler, home: str) -> None:
+    def __init__(self, scheduler: Scheduler, home: str, uses: Uses) -> None:
         super().__init__("trace")
         self._scheduler = scheduler
+        self._uses = uses
         self._home = home
 
     @property
@@ -44,7 +49,7 @@ class TraceDriver(SchedulerDriver):
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         scheduler = self._scheduler
         jobs = [_waiting(task) for task in scheduler.waiting.values()]
-        return jobs, [_reported(host) for host in scheduler.hosts.values()]
+        return jobs, [self._reported(host) for host in scheduler.hosts.values()]
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
@@ -57,7 +62,9 @@ class TraceDriver(SchedulerDriver):
             known = scheduler.hosts.get(node_id)
             if known is None or (not known.takes_work and len(node.assignments) > len(known.runs)):
                 cores = int(node.resources.get("ncpus", node.vcpu_count))
-                scheduler.join(node_id, str(node.hostname), cores)
+                memory, gpus = int(node.memory.bytes), node.gpu_count
+                array = str(node.nodearray)
+                scheduler.join(node_id, str(node.hostname), cores, memory, gpus, array)
         return ready
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
@@ -84,18 +91,27 @@ class TraceDriver(SchedulerDriver):
             self._scheduler.host_lost(str(node.delayed_node_id.node_id))
         return nodes
 
+    def _reported(self, host: TraceHost) -> SchedulerNode:
+        node = SchedulerNode(host.hostname, {"ncpus": host.cores})
+        node.delayed_node_id.node_id = ht.NodeId(host.node_id)
+        if host.runs:
+            node.available["ncpus"] = host.free
+            if self._uses.memory:
+                node.available[_MEMORY] = ht.Memory(host.memory, "b")
+            if self._uses.gpus:
+                node.available["ngpus"] = host.gpus
+            node.assignments.update(run.task.label for run in host.runs.values())
+        return node
+
 
 def _waiting(task: Task) -> Job:
-    needs = {"ncpus": task.cores}
+    needs: dict[str, Any] = {"ncpus": task.cores}
+    if task.memory:
+        needs[_MEMORY] = ht.Memory(task.memory, "b")
+    if task.gpus:
+        needs["ngpus"] = task.gpus
+    if task.nodearray:
+        needs["nodearray"] = task.nodearray
     if task.hosts_wanted > 1:
-        return Job(task.job.name, needs, iterations=1, node_count=task.hosts_wanted)
-    return Job(task.job.name, needs)
-
-
-def _reported(host: TraceHost) -> SchedulerNode:
-    node = SchedulerNode(host.hostname, {"ncpus": host.cores})
-    node.delayed_node_id.node_id = ht.NodeId(host.node_id)
-    if host.runs:
-        node.available["ncpus"] = host.free
-        node.assignments.update(map(str, host.runs))
-    return node
+        return Job(task.label, needs, iterations=1, node_count=task.hosts_wanted)
+    return Job(task.label, needs)

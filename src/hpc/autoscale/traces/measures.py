@@ -7,11 +7,12 @@ record says of its waiting times (`as_recorded`), so that both can be held again
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
+from hpc.autoscale.traces.asking import not_looked_at
 from hpc.autoscale.traces.playing import NodeLife, Played
 from hpc.autoscale.traces.workload import Trace, TraceJob
 
@@ -46,7 +47,8 @@ class Measures:
     sizes without one. `boots` are VMs that came up; `evictions`, `failed_boots` and `no_capacity`
     count nodes. `impossible` are jobs that the machine could never hold, beside `jobs`;
     `unfinished` those of `jobs` that never ran to their end. `lost_core_hours` were spent on runs
-    that were cut short.
+    that were cut short. `not_looked_at` are numbers of jobs by what else they had asked for
+    (`asking`).
     """
 
     name: str
@@ -69,6 +71,7 @@ class Measures:
     passes: int | None = None
     failed_passes: int | None = None
     unpriced: tuple[str, ...] = field(default=())
+    not_looked_at: Mapping[str, int] = field(default_factory=dict)
 
 
 def measures_of(played: Played) -> Measures:
@@ -102,6 +105,9 @@ def measures_of(played: Played) -> Measures:
         passes=played.passes,
         failed_passes=sum(played.errors.values()),
         unpriced=unpriced,
+        not_looked_at=not_looked_at(
+            (task.job for task in (*played.tasks, *played.impossible)), played.play.uses
+        ),
     )
 
 

@@ -11,6 +11,7 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import islice
 from typing import BinaryIO
 
@@ -21,7 +22,8 @@ from hpc.autoscale.traces.accounting import (
     read_qstat,
     read_sacct,
 )
-from hpc.autoscale.traces.swf import is_swf, read_swf
+from hpc.autoscale.traces.passes_seen import is_journal, read_journal
+from hpc.autoscale.traces.swf import MEMORY_UNIT, MEMORY_UNITS, is_swf, read_swf
 from hpc.autoscale.traces.workload import Trace, TraceError
 
 _LOOKED_AT = 50
@@ -33,22 +35,35 @@ FORMS: Mapping[str, tuple[Callable[[list[str]], bool], Reader]] = {
     "sacct": (is_sacct, read_sacct),
     "qstat": (is_qstat, read_qstat),
 }
-"""The forms of a workload: how each is told from its first lines, and what reads it."""
+"""The forms of a file of text: how each is told from its first lines, and what reads it."""
+
+JOURNAL = "journal"
+"""The form of a workload that is a journal, which is a directory or one of its files."""
 
 
-def read_trace(path: str, form: str | None = None) -> Trace:
-    """The workload in a file.
+def read_trace(path: str, form: str | None = None, memory_unit: str = MEMORY_UNIT) -> Trace:
+    """The workload in a file, or in a journal. `memory_unit`: what SWF has memory in.
 
-    Raises TraceError when the file cannot be read, is in no known form, or has no job that ran.
+    Raises TraceError when the file cannot be read, is in no known form, or has no job that ran;
+    JournalError for a journal that cannot be read.
     """
-    if form is not None and form not in FORMS:
+    forms = (*FORMS, JOURNAL)
+    if form is not None and form not in forms:
         raise TraceError(
-            f"expected one of {', '.join(FORMS)} for the form of {path}, found"
-            f" {form!r}{did_you_mean(form, FORMS)}"
+            f"expected one of {', '.join(forms)} for the form of {path}, found"
+            f" {form!r}{did_you_mean(form, forms)}"
+        )
+    if memory_unit not in MEMORY_UNITS:
+        raise TraceError(
+            f"expected one of {', '.join(MEMORY_UNITS)} for the unit of memory, found"
+            f" {memory_unit!r}{did_you_mean(memory_unit, MEMORY_UNITS)}"
         )
     try:
-        with open(path, "rb") as file:
-            trace = _read(path, file, form)
+        if form == JOURNAL or (form is None and is_journal(path)):
+            trace = read_journal(path)
+        else:
+            with open(path, "rb") as file:
+                trace = _read(path, file, form, memory_unit)
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
@@ -59,7 +74,7 @@ def read_trace(path: str, form: str | None = None) -> Trace:
     return trace
 
 
-def _read(path: str, file: BinaryIO, form: str | None) -> Trace:
+def _read(path: str, file: BinaryIO, form: str | None, memory_unit: str) -> Trace:
     start = file.read(2)
     file.seek(0)
     plain = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
@@ -69,10 +84,11 @@ def _read(path: str, file: BinaryIO, form: str | None) -> Trace:
         if name is None:
             begins = first[0].strip()[:60] if first else "nothing"
             raise TraceError(
-                f"{path}: expected jobs in the form of {', '.join(FORMS)}, found a file that begins"
-                f" with {begins!r}: name its form with --form"
+                f"{path}: expected jobs in the form of {', '.join((*FORMS, JOURNAL))}, found a"
+                f" file that begins with {begins!r}: name its form with --form"
             )
-        return FORMS[name][1](os.fspath(path), _joined(first, text))
+        read = partial(read_swf, memory_unit=memory_unit) if name == "swf" else FORMS[name][1]
+        return read(os.fspath(path), _joined(first, text))
 
 
 def _joined(first: list[str], rest: Iterable[str]) -> Iterable[str]:

@@ -25,10 +25,18 @@ from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.simulator.cluster import Cloud
-from hpc.autoscale.simulator.description import Description
+from hpc.autoscale.simulator.description import Description, MachineType, Nodearray
+from hpc.autoscale.traces.arriving import Arrivals
+from hpc.autoscale.traces.asking import Uses
 from hpc.autoscale.traces.binding import SimulatedBinding
 from hpc.autoscale.traces.driver import TraceDriver
-from hpc.autoscale.traces.scheduling import Scheduler, Task, task_of
+from hpc.autoscale.traces.scheduling import (
+    NOTHING_ELSE,
+    Scheduler,
+    Task,
+    TraceHost,
+    task_of,
+)
 from hpc.autoscale.traces.workload import TraceJob
 
 _IN_MEMORY = Path("/dev/shm")
@@ -52,7 +60,8 @@ class Play:
 
     `interval`: seconds from pass to pass. `fixed`: no loop; this many hosts of `host_cores` cores
     are there from the start to the end. `whole_nodes`: a job has its hosts for itself.
-    `journal`: the directory in which the loop keeps its journal; None for no journal.
+    `journal`: the directory in which the loop keeps its journal; None for no journal. `uses`: what
+    of the jobs' requests counts beside cores and hosts.
     """
 
     name: str
@@ -65,6 +74,18 @@ class Play:
     fixed: int = 0
     whole_nodes: bool = False
     journal: str | None = None
+    uses: Uses = NOTHING_ELSE
+
+    @property
+    def nodearrays(self) -> Mapping[str, Nodearray]:
+        """The nodearrays of the cluster by name."""
+        return next(iter(self.description.clusters.values())).nodearrays
+
+    def widest(self, nodearray: str) -> int:
+        """The cores of the widest host on which jobs of a nodearray may run; empty: of any."""
+        if nodearray not in self.nodearrays:
+            return self.host_cores
+        return max(size.vcpus for size in self.nodearrays[nodearray].machine_types.values())
 
 
 @dataclass
@@ -129,8 +150,8 @@ class World:
         self.events: Counter[str] = Counter()
         self.changes = 0
         self._failed_at = -inf
-        self._tasks = tasks
-        self._next = 0
+        self.arrivals = Arrivals(tasks, play.uses.dependencies)
+        self._told = 0
         rng = random.Random(f"{play.seed} behaviour")
         ids = random.Random(f"{play.seed} ids")
         self.cloud = Cloud(
@@ -146,7 +167,7 @@ class World:
     def is_done(self) -> bool:
         """Whether all jobs have come and ended."""
         scheduler = self.scheduler
-        return self._next == len(self._tasks) and not (scheduler.waiting or scheduler.running)
+        return self.arrivals.is_empty and not (scheduler.waiting or scheduler.running)
 
     @property
     def state(self) -> object:
@@ -166,7 +187,7 @@ class World:
 
     def next_due(self) -> float | None:
         """When the next thing happens by itself."""
-        arrival = self._tasks[self._next].job.submitted if self._next < len(self._tasks) else None
+        arrival = self.arrivals.next_due()
         times = (arrival, self.scheduler.next_end(), self.cloud.orchestrator.next_due())
         return min((when for when in times if when is not None), default=None)
 
@@ -182,11 +203,13 @@ class World:
         self.cloud.orchestrator.advance(self.now)
 
     def _arrive(self) -> None:
-        first = self._next
-        while self._next < len(self._tasks) and (self._tasks[self._next].job.submitted <= self.now):
-            self._next += 1
-        if self._next > first:
-            self.scheduler.submit(self._tasks[first : self._next])
+        finished = self.scheduler.finished
+        for task in finished[self._told :]:
+            self.arrivals.ended(task, self.now)
+        self._told = len(finished)
+        come = self.arrivals.take(self.now)
+        if come:
+            self.scheduler.submit(come)
 
     def _note(self, entry: dict[str, Any]) -> None:
         """The cluster says what happens to a node."""
@@ -245,7 +268,7 @@ def play_trace(
     `progress` hears now and then of the time and of how many jobs have ended. The state of this
     process (clock, ids, log) is as it was afterwards.
     """
-    every = [_task(number, job, play) for number, job in enumerate(jobs)]
+    every = _tasks(jobs, play)
     room = _room(play)
     tasks = [task for task in every if room(task)]
     impossible = [task for task in every if not room(task)]
@@ -255,7 +278,7 @@ def play_trace(
     played = Played(play, world.now, world.now, tasks, [], impossible)
     with _a_world_of_its_own(world, play) as home:
         config = {**_config(play, home), "_mock_bindings": SimulatedBinding(world.cluster)}
-        driver = TraceDriver(world.scheduler, home)
+        driver = TraceDriver(world.scheduler, home, play.uses)
         autoscaler = Autoscaler(config, driver, clock=clock, reporter=_Quiet(played.errors))
         _run(world, autoscaler, played, progress)
         driver.close_histories()
@@ -267,30 +290,54 @@ def play_trace(
 
 def _room(play: Play) -> Callable[[Task], bool]:
     """Whether the whole machine could hold a job, if it were empty."""
-    if play.fixed:
-        return lambda task: task.hosts_wanted <= play.fixed and task.cores <= play.host_cores
     status = World(play, ()).cluster.status(False)
-    buckets = [bucket for array in status.nodearrays for bucket in array.buckets if bucket.valid]
+    most_at_once = play.fixed or status.max_count
+    hosts = [
+        (_host(play.nodearrays[array.name], bucket.definition.machine_type), bucket.available_count)
+        for array in status.nodearrays
+        for bucket in array.buckets
+        if bucket.valid and bucket.definition is not None
+    ]
 
-    def most(cores: int) -> int:
-        fit = (b.available_count for b in buckets if b.virtual_machine.vcpu_count >= cores)
-        return min(sum(fit), status.max_count)
+    def most(task: Task) -> int:
+        fit = (count for host, count in hosts if host.holds(task))
+        return min(sum(fit), most_at_once)
 
-    known: dict[int, int] = {}
+    known: dict[tuple[object, ...], int] = {}
 
     def holds(task: Task) -> bool:
-        if task.cores not in known:
-            known[task.cores] = most(task.cores)
-        return task.hosts_wanted <= known[task.cores]
+        if task.place not in known:
+            known[task.place] = most(task)
+        return task.hosts_wanted <= known[task.place]
 
     return holds
 
 
-def _task(number: int, job: TraceJob, play: Play) -> Task:
-    task = task_of(number, job, play.host_cores)
-    if play.whole_nodes:
-        task.cores = play.host_cores
-    return task
+def _host(array: Nodearray, vm_size: str) -> TraceHost:
+    """An empty host of a VM size."""
+    size = array.machine_types[vm_size.lower()]
+    cores, memory = size.vcpus, bytes_of(size)
+    return TraceHost("", "", cores, cores, True, {}, memory, size.gpus, array.name)
+
+
+def bytes_of(size: MachineType) -> int:
+    """The memory of a VM size."""
+    return int(size.memory_gb * 2**30)
+
+
+def _tasks(jobs: Sequence[TraceJob], play: Play) -> list[Task]:
+    tasks = []
+    names: set[str] = set()
+    for number, job in enumerate(jobs):
+        host_cores = play.widest(play.uses.nodearray_of(job))
+        task = task_of(number, job, host_cores, play.uses)
+        if play.whole_nodes:
+            task.cores = host_cores
+        if job.name in names:
+            task.label = f"{job.name}-again-{number}"
+        names.add(job.name)
+        tasks.append(task)
+    return tasks
 
 
 def _run(
@@ -363,12 +410,15 @@ def _without_loop(play: Play, tasks: list[Task], impossible: list[Task]) -> Play
     """The machine of a fixed size."""
     world = World(play, tasks)
     began = world.now
-    for number in range(play.fixed):
-        world.scheduler.join(f"fixed-{number}", f"fixed-{number}", play.host_cores)
-    while not world.is_done and (due := world.next_due()) is not None:
-        world.pass_time(due)
     array = next(iter(world.cluster.description.nodearrays.values()))
     size = next(iter(array.machine_types.values()))
+    for number in range(play.fixed):
+        name = f"fixed-{number}"
+        world.scheduler.join(
+            name, name, play.host_cores, bytes_of(size), size.gpus, nodearray=array.name
+        )
+    while not world.is_done and (due := world.next_due()) is not None:
+        world.pass_time(due)
     lives = [
         NodeLife(
             f"fixed-{number}",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import ceil, inf
 
+from hpc.autoscale.traces.asking import Uses
 from hpc.autoscale.traces.workload import TraceJob
 
 POLICIES = ("easy", "fcfs")
@@ -22,10 +23,18 @@ BACKFILL_DEPTH = 1000
 """How many waiting jobs are looked at behind the one that has to wait."""
 
 
+NOTHING_ELSE = Uses()
+"""Cores and hosts are all that counts."""
+
+
 @dataclass(eq=False, slots=True)
 class Task:
-    """A job in the queue: it takes `cores` on each of `hosts_wanted` hosts, all at once.
+    """A job in the queue: it takes `cores`, `memory` (bytes) and `gpus` on each of `hosts_wanted`
+    hosts, all at once; with `nodearray` only on hosts of that.
 
+    `label` is its name in the queue, which no other job has.
+
+    `came` is when it came to the queue: when it was submitted, unless it waited for other jobs.
     `started` and `ended` are the times of the last run; `lost` counts runs that ended because a
     host went away, and `lost_core_seconds` is what they took.
     """
@@ -38,23 +47,58 @@ class Task:
     ended: float | None = None
     lost: int = 0
     lost_core_seconds: float = 0.0
+    memory: int = 0
+    gpus: int = 0
+    nodearray: str = ""
+    came: float | None = None
+    label: str = ""
+
+    @property
+    def arrival(self) -> float:
+        """When it came, or, before that, when it was submitted."""
+        return self.job.submitted if self.came is None else self.came
 
     @property
     def wait(self) -> float:
         """From when it came to when it last started; 0 before that."""
-        return 0.0 if self.started is None else self.started - self.job.submitted
+        return 0.0 if self.started is None else self.started - self.arrival
+
+    @property
+    def place(self) -> tuple[int, int, int, str]:
+        """What it asks of a host: the same for jobs that fit on the same hosts."""
+        return (self.cores, self.memory, self.gpus, self.nodearray)
+
+    def is_no_easier_than(self, other: Task) -> bool:
+        """Whether there is no room for it where there is none for another one."""
+        return (
+            self.hosts_wanted >= other.hosts_wanted
+            and self.cores >= other.cores
+            and self.memory >= other.memory
+            and self.gpus >= other.gpus
+            and other.nodearray in ("", self.nodearray)
+        )
 
 
-def task_of(number: int, job: TraceJob, host_cores: int) -> Task:
+def task_of(number: int, job: TraceJob, host_cores: int, uses: Uses = NOTHING_ELSE) -> Task:
     """The job on hosts of so many cores: on one where it fits, otherwise spread evenly over as few
     as will do, or over as many as the record says."""
     hosts = max(job.nodes, ceil(job.cores / host_cores), 1)
-    return Task(number, job, hosts, ceil(job.cores / hosts))
+    return Task(
+        number,
+        job,
+        hosts,
+        ceil(job.cores / hosts),
+        label=job.name,
+        memory=ceil((job.memory or 0) / hosts) if uses.memory else 0,
+        gpus=ceil((job.gpus or 0) / hosts) if uses.gpus else 0,
+        nodearray=uses.nodearray_of(job),
+    )
 
 
 @dataclass(eq=False, slots=True)
 class TraceHost:
-    """A host as the scheduler keeps it."""
+    """A host as the scheduler keeps it: `free` of its cores, `memory` and `gpus` are those that
+    nothing runs on."""
 
     hostname: str
     node_id: str
@@ -62,6 +106,21 @@ class TraceHost:
     free: int
     takes_work: bool = True
     runs: dict[int, Run] = field(default_factory=dict)
+    memory: int = 0
+    gpus: int = 0
+    nodearray: str = ""
+
+    def holds(self, task: Task) -> bool:
+        """Whether there is room for a job now."""
+        return self.free >= task.cores and self.suits(task)
+
+    def suits(self, task: Task) -> bool:
+        """Whether a job may run here, cores apart."""
+        return (
+            self.memory >= task.memory
+            and self.gpus >= task.gpus
+            and task.nodearray in ("", self.nodearray)
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -122,11 +181,22 @@ class Scheduler:
         if ended:
             self.dispatch()
 
-    def join(self, node_id: str, hostname: str, cores: int) -> None:
+    def join(
+        self,
+        node_id: str,
+        hostname: str,
+        cores: int,
+        memory: int = 0,
+        gpus: int = 0,
+        nodearray: str = "",
+    ) -> None:
         """Take in a host, or let it take work again."""
         host = self.hosts.get(node_id)
         if host is None:
-            host = self.hosts[node_id] = TraceHost(hostname, node_id, cores, cores)
+            host = TraceHost(
+                hostname, node_id, cores, cores, memory=memory, gpus=gpus, nodearray=nodearray
+            )
+            self.hosts[node_id] = host
             self._file(host)
         elif not host.takes_work:
             host.takes_work = True
@@ -164,7 +234,8 @@ class Scheduler:
         self.changes += 1
         if again:
             waiting = [*self.waiting.values(), *again]
-            self.waiting = {t.number: t for t in sorted(waiting, key=lambda t: t.number)}
+            waiting.sort(key=lambda task: (task.arrival, task.number))
+            self.waiting = {task.number: task for task in waiting}
             self.dispatch()
 
     # -- hosts by free cores
@@ -178,20 +249,28 @@ class Scheduler:
         if not alike:
             del self._by_free[host.free]
 
-    def _take(self, host: TraceHost, cores: int) -> None:
+    def _take(self, host: TraceHost, task: Task, times: int = 1) -> None:
+        """Take what a job asks for; give it back with `times` -1."""
+        host.memory -= times * task.memory
+        host.gpus -= times * task.gpus
         if host.takes_work:
             self._unfile(host)
-            host.free -= cores
+            host.free -= times * task.cores
             self._file(host)
         else:
-            host.free -= cores
+            host.free -= times * task.cores
 
-    def _with_room(self, cores: int) -> int:
-        return sum(len(alike) for free, alike in self._by_free.items() if free >= cores)
+    def _with_room(self, task: Task) -> int:
+        """How many hosts have room for a job."""
+        if task.memory or task.gpus or task.nodearray:
+            return sum(1 for _ in self._fullest_first(task))
+        return sum(len(alike) for free, alike in self._by_free.items() if free >= task.cores)
 
-    def _fullest_first(self, cores: int) -> Iterator[TraceHost]:
-        for free in sorted(free for free in self._by_free if free >= cores):
-            yield from self._by_free[free]
+    def _fullest_first(self, task: Task) -> Iterator[TraceHost]:
+        for free in sorted(free for free in self._by_free if free >= task.cores):
+            for host in self._by_free[free]:
+                if host.suits(task):
+                    yield host
 
     # -- starting
 
@@ -200,11 +279,11 @@ class Scheduler:
         self.changes += 1
         while self.waiting:
             head = next(iter(self.waiting.values()))
-            if self._with_room(head.cores) < head.hosts_wanted:
+            if self._with_room(head) < head.hosts_wanted:
                 if self.policy == "easy" and len(self.waiting) > 1:
                     self._backfill(head)
                 return
-            self._start(head, self._fullest_first(head.cores))
+            self._start(head, self._fullest_first(head))
 
     def _start(self, task: Task, hosts: Iterator[TraceHost]) -> None:
         now = self._now()
@@ -212,7 +291,7 @@ class Scheduler:
         self._starts += 1
         run = Run(self._starts, task, chosen, now + task.job.seconds, now + task.job.estimate)
         for host in chosen:
-            self._take(host, task.cores)
+            self._take(host, task)
             host.runs[task.number] = run
         del self.waiting[task.number]
         task.started = now
@@ -225,28 +304,27 @@ class Scheduler:
         del self.running[task.number]
         for host in run.hosts:
             del host.runs[task.number]
-            self._take(host, -task.cores)
+            self._take(host, task, -1)
         self._expected.remove((run.expected, run.number, run))
 
     def _backfill(self, head: Task) -> None:
         """Start jobs behind the first one as far as that does not delay it."""
         promised, kept = self._promise(head)
         now = self._now()
-        too_wide: list[tuple[int, int]] = []  # (hosts, cores) for which there is no room now
+        too_wide: list[Task] = []  # for which there is no room now
         for task in list(self.waiting.values())[1 : 1 + BACKFILL_DEPTH]:
             most = max(self._by_free, default=0)
             if not most:
                 return
-            wanted, cores = task.hosts_wanted, task.cores
-            if cores > most or any(wanted >= w and cores >= c for w, c in too_wide):
+            if task.cores > most or any(map(task.is_no_easier_than, too_wide)):
                 continue
-            if self._with_room(cores) < wanted:
-                too_wide.append((wanted, cores))
+            if self._with_room(task) < task.hosts_wanted:
+                too_wide.append(task)
             elif now + task.job.estimate <= promised:
-                self._start(task, self._fullest_first(cores))
+                self._start(task, self._fullest_first(task))
             else:
-                free = [host for host in self._fullest_first(cores) if host not in kept]
-                if len(free) >= wanted:
+                free = [host for host in self._fullest_first(task) if host not in kept]
+                if len(free) >= task.hosts_wanted:
                     self._start(task, iter(free))
 
     def _promise(self, head: Task) -> tuple[float, set[TraceHost]]:
@@ -255,17 +333,19 @@ class Scheduler:
         Hosts that are not free now are chosen first, so that as many as possible can be used until
         then.
         """
-        there = dict.fromkeys(self._fullest_first(head.cores))
-        later: dict[TraceHost, int] = {}
-        coming: list[TraceHost] = []
+        there = dict.fromkeys(self._fullest_first(head))
+        later: dict[TraceHost, tuple[int, int, int]] = {}
+        coming: dict[TraceHost, None] = {}
         for expected, _, run in self._expected:
             for host in run.hosts:
-                if not host.takes_work:
+                if not host.takes_work or head.nodearray not in ("", host.nodearray):
                     continue
-                before = later.get(host, host.free)
-                later[host] = after = before + run.task.cores
-                if before < head.cores <= after:
-                    coming.append(host)
+                cores, memory, gpus = later.get(host, (host.free, host.memory, host.gpus))
+                cores, memory = cores + run.task.cores, memory + run.task.memory
+                later[host] = (cores, memory, gpus + run.task.gpus)
+                fits = head.cores <= cores and head.memory <= memory and head.gpus <= later[host][2]
+                if fits and host not in there:
+                    coming[host] = None
             if len(there) + len(coming) >= head.hosts_wanted:
                 chosen = [*reversed(coming), *there][: head.hosts_wanted]
                 return expected, set(chosen)

@@ -2,7 +2,8 @@
 
 A line is a job with 18 numbers; some logs have more fields after them. Lines that begin with `;`
 are the header. A value of -1 is unknown. Fields, counted from 1: 1 number, 2 submit time, 3 wait
-time, 4 run time, 5 processors, 8 processors requested, 9 time requested, 12 user.
+time, 4 run time, 5 processors, 8 processors requested, 9 time requested, 10 memory requested (in kB
+for each processor), 12 user, 15 queue, 16 partition, 17 the job before, 18 think time after that.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hpc.autoscale.traces.workload import SetAside, Trace, TraceJob, in_order
 
 FIELDS = 18
+# logs of MetaCentrum have fields after those: nodes, the name of the queue, what was asked of PBS
+_QUEUE_NAME = 19
 _STATEMENT = re.compile(r";\s*([A-Za-z][\w ]*?)\s*:\s*(.*?)\s*$")
 
 
@@ -29,8 +33,17 @@ def is_swf(lines: Iterable[str]) -> bool:
     return False
 
 
-def read_swf(path: str, lines: Iterable[str]) -> Trace:
-    """The workload in the lines of a file. What is no job that ran is set aside."""
+MEMORY_UNIT = "kb"
+"""What the standard says of memory: kilobytes for each processor."""
+
+_UNITS = {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30}
+MEMORY_UNITS = tuple(f"{unit}{of}" for of in ("", "/job") for unit in _UNITS)
+"""The units of memory in logs: for each processor, or for the job."""
+
+
+def read_swf(path: str, lines: Iterable[str], memory_unit: str = MEMORY_UNIT) -> Trace:
+    """The workload in the lines of a file. What is no job that ran is set aside. `memory_unit`: one
+    of `MEMORY_UNITS`."""
     trace = Trace(path, "swf", [], SetAside())
     jobs = []
     for number, line in enumerate(lines, 1):
@@ -40,12 +53,12 @@ def read_swf(path: str, lines: Iterable[str]) -> Trace:
         if text.startswith(";"):
             _note_statement(trace, text)
             continue
-        job = _job(number, text, trace.set_aside)
+        job = _job(number, text, trace.set_aside, memory_unit)
         if job is not None:
             jobs.append(job)
     start = float(trace.header.get("UnixStartTime", "0") or 0) if _has_start(trace) else 0.0
     if start > 0:
-        jobs = [_moved(job, start) for job in jobs]
+        jobs = [replace(job, submitted=job.submitted + start) for job in jobs]
     trace.jobs = in_order(jobs)
     trace.machine_cores = _whole(trace.header.get("MaxProcs"))
     trace.machine_nodes = _whole(trace.header.get("MaxNodes"))
@@ -62,7 +75,7 @@ def _note_statement(trace: Trace, text: str) -> None:
         trace.header.setdefault(found[1], found[2])
 
 
-def _job(number: int, text: str, set_aside: SetAside) -> TraceJob | None:
+def _job(number: int, text: str, set_aside: SetAside, memory_unit: str) -> TraceJob | None:
     words = text.split()
     if len(words) < FIELDS:
         set_aside.add(number, f"expected {FIELDS} fields", f"found {len(words)}")
@@ -84,6 +97,14 @@ def _job(number: int, text: str, set_aside: SetAside) -> TraceJob | None:
     if seconds <= 0:
         set_aside.add(number, "it did not run")
         return None
+    unit, _, of_job = memory_unit.partition("/")
+    memory = (values[9] or 0.0) * _UNITS[unit] * (1 if of_job else cores)
+    user, queue, partition, before = (_name(words[i]) for i in (11, 14, 15, 16))
+    if before == "0":  # jobs are counted from 1
+        before = ""
+    if not queue and len(words) > _QUEUE_NAME:
+        queue = words[_QUEUE_NAME]
+    think = _number(words[17])
     return TraceJob(
         words[0],
         submitted,
@@ -91,21 +112,18 @@ def _job(number: int, text: str, set_aside: SetAside) -> TraceJob | None:
         cores,
         requested_seconds=estimate if estimate > 0 else None,
         waited=waited if waited >= 0 else None,
-        user=words[11] if words[11] != "-1" else "",
+        user=user,
+        memory=memory if memory > 0 else None,
+        queue=queue,
+        partition=partition,
+        after=(before,) if before else (),
+        think=max(0.0, think or 0.0) if before else None,
     )
 
 
-def _moved(job: TraceJob, by: float) -> TraceJob:
-    return TraceJob(
-        job.name,
-        job.submitted + by,
-        job.seconds,
-        job.cores,
-        job.nodes,
-        job.requested_seconds,
-        job.waited,
-        job.user,
-    )
+def _name(word: str) -> str:
+    """A number that stands for a name; empty for an unknown one."""
+    return "" if word.startswith("-") else word
 
 
 def _number(word: str) -> float | None:

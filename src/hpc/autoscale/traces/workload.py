@@ -25,6 +25,9 @@ class TraceJob:
     Times are unix seconds, durations seconds. `cores` is what the whole job took, on `nodes` hosts
     where that is known (0: anywhere). `requested_seconds` is the user's estimate of the run time,
     `waited` how long the job waited when it was recorded; None where the record does not say.
+    `memory` (bytes) and `gpus` are what the whole job asked for; None where that is not known.
+    `after` names the jobs that had to end before it; `think` is how many seconds after that its
+    user submitted it, where the record says that rather than that it waited for them.
     """
 
     name: str
@@ -35,6 +38,12 @@ class TraceJob:
     requested_seconds: float | None = None
     waited: float | None = None
     user: str = ""
+    memory: float | None = None
+    gpus: int | None = None
+    queue: str = ""
+    partition: str = ""
+    after: tuple[str, ...] = ()
+    think: float | None = None
 
     @property
     def estimate(self) -> float:
@@ -43,13 +52,15 @@ class TraceJob:
 
 
 class SetAside:
-    """The lines of a workload that are left out: how many, which, and why."""
+    """The lines of a workload that are left out: how many, which, and why. `noun`: what they are,
+    where they are no lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "line") -> None:
+        self._noun = noun
         self._lines: dict[str, list[str]] = {}
         self._counts: dict[str, int] = {}
 
-    def add(self, line: int, reason: str, found: str = "") -> None:
+    def add(self, line: int | str, reason: str, found: str = "") -> None:
         """Leave out a line. The reason is the same text for all that are left out for it; `found`
         is what was there."""
         self._counts[reason] = self._counts.get(reason, 0) + 1
@@ -68,7 +79,7 @@ class SetAside:
         for reason, count in self._counts.items():
             lines = self._lines[reason]
             more = ", …" if count > len(lines) else ""
-            noun = "line" if count == 1 else "lines"
+            noun = self._noun if count == 1 else f"{self._noun}s"
             said.append(f"{count} {noun} set aside: {reason}: {noun} {', '.join(lines)}{more}")
         return said
 
@@ -78,7 +89,8 @@ class Trace:
     """A workload: its jobs in the order in which they came, and what its file says of itself.
 
     `header` has the statements of the file's header by their name; `machine_cores` is the size of
-    the machine that it was recorded on, where the header says that.
+    the machine that it was recorded on, where the header says that. `problems` says what of the
+    file could not be read, beside what was set aside.
     """
 
     path: str
@@ -88,6 +100,7 @@ class Trace:
     header: dict[str, str] = field(default_factory=dict)
     machine_cores: int | None = None
     machine_nodes: int | None = None
+    problems: list[str] = field(default_factory=list)
 
     def part(self, start: float = 0.0, seconds: float | None = None) -> list[TraceJob]:
         """The jobs that came from `start` seconds after the first one on, for so many seconds."""
