@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, Protocol, cast
 
 from hpc.autoscale import clock as real_clock
@@ -205,8 +206,11 @@ class Autoscaler:
 
     def _pass(self, driver: SchedulerDriver, config: dict[str, Any]) -> Pass:
         """A pass that has not begun."""
+        recorder = config.get("_journal")  # what the configuration comes to is in its record
+        with nullcontext() if recorder is None else recorder.outside():
+            config = self._config_under_lock(config)
         return Pass(
-            self._config_under_lock(config),
+            config,
             driver,
             self._readings,
             self._another_driver,

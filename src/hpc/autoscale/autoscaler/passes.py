@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -138,14 +139,18 @@ class Pass:
     def _tell_why_jobs_wait(self) -> None:
         """Let the driver put it where users look, for jobs of which there is something new."""
         telling = Telling(self.driver, self.config.get("verdicts_file"))
-        if telling.is_wanted:
+        if not telling.is_wanted:
+            return
+        with nullcontext() if self._recorder is None else self._recorder.outside():
             unsatisfied, set_aside = self.outcome["unsatisfied"], self.outcome["set_aside"]
             jobs = [job for job in self._jobs if not isinstance(job, RequestJob)]
             try:
                 telling.tell(jobs, unsatisfied, set_aside)
             except Exception as error:  # noqa: BLE001  nothing depends on it
-                self.notes.append(f"telling why jobs wait: {one_line(error)}")
-            self.notes += telling.notes
+                telling.notes.append(f"telling why jobs wait: {one_line(error)}")
+        self.notes += telling.notes
+        if self._recorder is not None and telling.notes:
+            self._recorder.heard_telling(telling.notes)
 
     @property
     def calculator(self) -> DemandCalculator | None:
@@ -359,9 +364,10 @@ class Pass:
         """A sentence on each of several clusters that does not take part in this pass any more;
         each is an error once."""
         away: Mapping[str, str] = getattr(node_mgr.cluster_bindings, "away", {})
-        for name in away.keys() - self._away:
-            self._away.add(name)
-            self.faults.add(READING_CLUSTERS, away[name])
+        for name, problem in away.items():
+            if name not in self._away:
+                self._away.add(name)
+                self.faults.add(READING_CLUSTERS, problem)
         return away.values()
 
     def _grow(self, calculator: DemandCalculator, demand: DemandResult) -> None:

@@ -107,6 +107,11 @@ class SeveralClusters(SelectingBinding):
         """The clusters, for messages."""
         return f"clusters {self.cluster_name}"
 
+    @property
+    def members(self) -> dict[str, str]:
+        """Each cluster by name: itself and its server, for messages."""
+        return {name: member.where for name, member in self._members.items()}
+
     def __str__(self) -> str:
         return f"SeveralClusters({self.cluster_name})"
 

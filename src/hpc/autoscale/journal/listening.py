@@ -30,7 +30,12 @@ class HeardBinding:
         self._inner = inner
         self._recorder = recorder
         where = getattr(inner, "where", None)  # a binding of an integration need not have it
-        recorder.doors["cluster"] = {"name": inner.cluster_name, "where": where}
+        members = getattr(inner, "members", None)  # those of several clusters
+        several = {} if members is None else {"members": members}
+        recorder.doors["cluster"] = {"name": inner.cluster_name, "where": where, **several}
+        self._are_several = members is not None
+        self._away: object = None
+        self._recorder.doors["cluster"].update(self._news())
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_inner", "_recorder"):  # not there yet, while an object is copied
@@ -38,7 +43,7 @@ class HeardBinding:
         found = getattr(self._inner, name)
         if name in COMMANDS:
             return self._command(name, found)
-        return found
+        return self._as_read(found) if name == "as_read" else found
 
     def __str__(self) -> str:
         return str(self._inner)
@@ -53,14 +58,14 @@ class HeardBinding:
         """The status."""
         ask = self._inner.get_cluster_status
         status: ClusterStatus = self._ask("status", ask, {"asked": nodes}, nodes=nodes)
-        self._recorder.heard_status(status, nodes)
+        self._recorder.heard_status(status, nodes, self._news())
         return status
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
         """Node records."""
         if operation_id is None and request_id is None:
             listing: NodeList = self._ask("nodes", self._inner.get_nodes, {})
-            self._recorder.heard_nodes(listing)
+            self._recorder.heard_nodes(listing, self._news())
             return listing
         asked = (
             {"request_id": request_id} if operation_id is None else {"operation_id": operation_id}
@@ -69,7 +74,8 @@ class HeardBinding:
             "listing", self._inner.get_nodes, {"id": operation_id or request_id}, **asked
         )
         plain = redact_texts(NodeList.adopt(listing).to_dict())
-        self._recorder.heard("listing", id=operation_id or request_id, answer=plain)
+        known = {"id": operation_id or request_id, **self._news()}
+        self._recorder.heard("listing", **known, answer=plain)
         return listing
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
@@ -87,10 +93,28 @@ class HeardBinding:
             known = {"call": name, "id": kwargs.get("request_id")}
             answer = self._ask("command", call, known, **given, **kwargs)
             plain = answer.to_dict() if hasattr(answer, "to_dict") else None
-            self._recorder.heard("command", **known, answer=plain)
+            self._recorder.heard("command", **known, answer=plain, **self._news())
             return answer
 
         return command
+
+    def _as_read(self, call: Callable[[], tuple[ClusterStatus, NodeList]]) -> Callable[..., Any]:
+        def as_read() -> tuple[ClusterStatus, NodeList]:
+            with self._recorder.outside():
+                status, listing = call()
+            self._recorder.heard_as_read(status, listing, self._news())
+            return status, listing
+
+        return as_read
+
+    def _news(self) -> dict[str, Any]:
+        """Which of several clusters are set aside, and why, if these are others than before."""
+        if not self._are_several:
+            return {}
+        away = dict(getattr(self._inner, "away", {}))
+        never = list(getattr(self._inner, "never_read", ()))
+        before, self._away = self._away, (away, never)
+        return {} if before == self._away else {"away": away, "never_read": never}
 
     def _ask(
         self,
@@ -106,5 +130,5 @@ class HeardBinding:
             try:
                 return call(*args, **kwargs)
             except Exception as error:
-                self._recorder.heard(door, **known, error=as_json(error))
+                self._recorder.heard(door, **known, error=as_json(error), **self._news())
                 raise

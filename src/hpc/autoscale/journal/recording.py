@@ -12,6 +12,8 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Concatenate, ParamSpec, cast
 
 from hpc.autoscale import clock
@@ -20,10 +22,11 @@ from hpc.autoscale._version import __version__
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
+from hpc.autoscale.commands import Ran
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct
-from hpc.autoscale.journal.listening import HeardBinding
+from hpc.autoscale.journal.listening import COMMANDS, HeardBinding
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
@@ -33,6 +36,8 @@ from hpc.autoscale.node.node.record import ids_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.onpremises.hosts import ON_PREMISES
+from hpc.autoscale.onpremises.workers import RUN_EACH, RunEach, State, run_here
 from hpc.autoscale.redaction import Hiding, redact, redact_texts
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 
@@ -43,6 +48,7 @@ CAUSES = 50
 """Reasons why jobs wait that are worked out for one record at most."""
 
 _HOOKS = {"handle_undraining": "undrain", "handle_draining": "drain"}
+_OF_WORKERS = {"starting": "start_worker", "stopping": "stop_worker"}
 
 
 P = ParamSpec("P")
@@ -89,6 +95,8 @@ class PassRecorder:
         self.problem: str | None = None
         self.calls: list[dict[str, Any]] = []
         self.times: list[float] = []
+        self._times_beside: list[float] = []
+        self._thread = threading.get_ident()
         self.ids: list[str] = []
         self.doors: dict[str, Any] = {}
         self._hosts: list[Node] = []
@@ -119,13 +127,40 @@ class PassRecorder:
             binding = new_cluster_bindings({**own, MADE_BY: made_by} if made_by else own)
             return cast(ClusterBindingInterface, HeardBinding(binding, self))
 
-        return {**config, MADE_BY: make, RECORDER: self}
+        return {
+            **config,
+            MADE_BY: make,
+            RUN_EACH: self._runner(config.get(RUN_EACH) or run_here),
+            RECORDER: self,
+        }
+
+    def _runner(self, run: RunEach) -> RunEach:
+        """What runs the commands of hosts on premises, listened to."""
+
+        def heard(
+            doing: State, commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
+        ) -> dict[str, Ran]:
+            self.heard_workers(doing, commands)
+            with self.outside():
+                ran = run(doing, commands, timeouts)
+            said = [[host, *each] for host, each in ran.items()]  # keys are no names, for `scrub`
+            self.heard("workers", doing=doing, asked=list(commands), ran=said)
+            return ran
+
+        return heard
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """While a pass runs: the time that it is told and the ids that it draws are kept."""
-        with clock.heard_by(self.times.append), hearing_ids(self.ids.append):
+        self._thread = threading.get_ident()
+        with clock.heard_by(self._heard_time), hearing_ids(self.ids.append):
             yield
+
+    def _heard_time(self, now: float) -> None:
+        """The pass was told the time. Threads that work for it side by side are told it in any
+        order, and how often depends on that."""
+        own = threading.get_ident() == self._thread
+        (self.times if own else self._times_beside).append(now)
 
     def outside(self) -> AbstractContextManager[None]:
         """While others work: what time they are told decides nothing here."""
@@ -162,20 +197,46 @@ class PassRecorder:
             self.doors["validated"] = {"gone": gone, "failed": failed}
 
     @_apart
-    def heard_status(self, status: object, nodes: bool) -> None:
-        """The cluster has answered with its status."""
+    def heard_status(self, status: object, nodes: bool, news: Mapping[str, Any]) -> None:
+        """The cluster has answered with its status. `news`: what else is another one now."""
         rows = {"status": status_rows(status_json(status))._replace(plain=redact_texts)}
         listed = ClusterStatus.adopt(status).nodes
         if listed is not None:
             rows["nodes"] = node_rows(listed)
-        self.heard("status", asked=nodes, **self._lists(rows))
+        self.heard("status", asked=nodes, **self._lists(rows), **news)
 
     @_apart
-    def heard_nodes(self, listing: object) -> None:
-        """The cluster has listed its nodes."""
-        self.heard(
-            "nodes", **self._lists({"nodes": node_rows(NodeList.adopt(listing).nodes or ())})
-        )
+    def heard_nodes(self, listing: object, news: Mapping[str, Any]) -> None:
+        """The cluster has listed its nodes. `news` as in `heard_status`."""
+        rows = {"nodes": node_rows(NodeList.adopt(listing).nodes or ())}
+        self.heard("nodes", **self._lists(rows), **news)
+
+    @_apart
+    def heard_as_read(self, status: object, listing: object, news: Mapping[str, Any]) -> None:
+        """The status and the nodes of several clusters, without what was set aside since they were
+        read. `news` as in `heard_status`."""
+        rows = {
+            "status": status_rows(status_json(status))._replace(plain=redact_texts),
+            "nodes": node_rows(NodeList.adopt(listing).nodes or ()),
+        }
+        self.heard("as_read", **self._lists(rows), **news)
+
+    @_apart
+    def heard_workers(self, doing: str, hosts: Iterable[str]) -> None:
+        """Workers of hosts on premises are about to be started, or stopped."""
+        action = _OF_WORKERS[doing]
+        rows = [
+            {"action": action, "bucket": ON_PREMISES, "count": 1, "nodes": [host]}
+            | {"price_per_hour": 0.0, "jobs": [], "node": host}
+            for host in hosts
+        ]
+        with self._turn:
+            self.decided += rows
+
+    @_apart
+    def heard_telling(self, notes: Sequence[str]) -> None:
+        """What is noted of telling why jobs wait, which is the driver's business."""
+        self.doors["telling"] = list(notes)
 
     def heard(self, door: str, **what: Any) -> None:
         """Something came in through a door."""
@@ -273,11 +334,32 @@ class PassRecorder:
             by=self.by,
             config=readable(config),
             lists=self.lists,
-            decided=self.decided,
+            decided=_in_order(self.decided),
             did=own,
-            doors={**self.doors, "calls": self.calls, "clock": self.times, "ids": self.ids},
+            doors={
+                **self.doors,
+                "calls": self.calls,
+                "clock": self.times,
+                **({"clock_beside": self._times_beside} if self._times_beside else {}),
+                "ids": self.ids,
+            },
             hiding=Hiding(*known_secrets(config)),
         )
+
+
+def _in_order(decided: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Commands, where those of one kind that follow each other are sorted by cluster, and new nodes
+    by bucket: clusters and requests are asked side by side."""
+
+    def place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+        bucket = str(row["bucket"])
+        return (bucket, row["nodes"]) if row["action"] == "create" else (bucket.split("/")[0],)
+
+    return [
+        row
+        for action, rows in groupby(decided, key=itemgetter("action"))
+        for row in (sorted(rows, key=place) if action in COMMANDS.values() else rows)
+    ]
 
 
 def readable(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -49,6 +49,10 @@ class Aliases:
     def learn(self, record: PassRecord) -> None:
         """Note the names in a record."""
         self._learn_server(record.config)
+        for each in record.config.get("on_premises") or ():
+            self._add("on premises", each.get("name"))
+            self._add("host", each.get("hostname"))
+            self._learn_people({"user": str(each.get("ssh") or "").rpartition("@")[0]})
         self._add("host", record.by.get("host"))
         for node in record.nodes:
             self._arrays.add(str(node.get("Template")))
@@ -114,6 +118,7 @@ class Aliases:
                 names = set(filter(self._is_replaced, (n.partition(".")[0] for n in names)))
             self._known.update(_stand_ins(kind, names))
         self._known.update(_stand_ins("domain", domains))
+        self._known.update(self._on_premises())
         for name in self._found.get("host", set()) | self._found.get("server", set()):
             short, dot, domain = name.partition(".")
             if dot:
@@ -124,6 +129,18 @@ class Aliases:
             self._known[address] = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
         odd = (name for name in self._known if not _WORD.fullmatch(name) and len(name) > 3)
         self._odd = sorted(odd, key=len, reverse=True)
+
+    def _on_premises(self) -> Iterator[tuple[str, str]]:
+        """What stands for hosts on premises. They are nodes beside those of the cluster, which keep
+        their names; so they begin as they did, as far as their order depends on it."""
+        names = sorted(filter(self._is_replaced, self._found.get("on premises", ())))
+        for name, alias in _stand_ins("host", names):
+            count = next(n for n in range(1, len(name) + 1) if not self._begins_a_node(name[:n]))
+            yield name, f"{name[:count]}-{alias}"
+
+    def _begins_a_node(self, text: str) -> bool:
+        """Whether a nodearray begins with this, so that more is needed to tell its nodes apart."""
+        return any(array.startswith(text) and array != text for array in self._arrays)
 
     def _is_replaced(self, name: str) -> bool:
         """Not what the library says itself: words of its own, and nodes, which have the names of

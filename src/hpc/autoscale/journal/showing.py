@@ -134,7 +134,7 @@ def _short(value: Any) -> str:
 
 
 def _decision(decided: Mapping[str, Any]) -> str:
-    signs = {"create": "+", "start": "+", "delete": "-"}
+    signs = {"create": "+", "start": "+", "delete": "-", "start_worker": "+", "stop_worker": "-"}
     action = str(decided.get("action"))
     what = decided.get("node") or counted(int(decided.get("count", 1)), "node")
     price = decided.get("price_per_hour")

@@ -16,6 +16,8 @@ from contextlib import closing, suppress
 from typing import Any
 
 from hpc.autoscale.node.requests import file_of
+from hpc.autoscale.onpremises.hosts import SECTION
+from hpc.autoscale.onpremises.workers import STATES_FILE
 from hpc.autoscale.sqlitefile import connect_to_read
 
 Saved = dict[str, str]
@@ -31,8 +33,9 @@ _KEYS = {
     "backoffdb": "backoff.db",
     "gangsdb": "gangs.db",
     "clustersdb": "clusters.db",
-    "_on_premises_states": "on-premises.db",
+    STATES_FILE: "on-premises.db",
 }
+_WITH = {STATES_FILE: SECTION}
 LEDGER = "autostop.db"
 
 
@@ -123,7 +126,7 @@ def settings(config: Mapping[str, Any], directory: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         key: os.path.join(directory, name)
         for key, name in _KEYS.items()
-        if config.get(key) or key == "nodehistorydb"
+        if config.get(_WITH.get(key, key)) or key == "nodehistorydb"
     }
     found["autostop"] = {
         **(config.get("autostop") or {}),

@@ -396,9 +396,13 @@ def manage(
         return Managed("", "", [], [], False, refusals)
     parts = by_cluster(binding, nodes)
 
+    # drawn one after another, and not side by side: so they are the same when decided again
+    ids = {
+        each: qualified(each, request_id or new_request_id()) if each else None for each in parts
+    }
+
     def ask(cluster: str) -> Managed:
-        own = qualified(cluster, request_id or new_request_id()) if cluster else request_id
-        return _manage(binding, verb, parts[cluster], own, requests)
+        return _manage(binding, verb, parts[cluster], ids[cluster] or request_id, requests)
 
     found = _errors_told(side_by_side({each: functools.partial(ask, each) for each in parts}))
     return _together(parts, found, refusals)

@@ -12,6 +12,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal, get_args
 
 from hpc.autoscale import clock
@@ -136,9 +137,14 @@ def known_states(config: Mapping[str, Any]) -> dict[str, HostState]:
     return HostStates(str(path)).read() if path else {}
 
 
-def _run_here(
+def _drawn(about: str) -> float:
+    return random.Random(about).random()
+
+
+def run_here(
     doing: State, commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
 ) -> dict[str, Ran]:
+    """Run the commands of hosts on this machine."""
     return run_each(commands, timeouts, BEGIN_WITHIN)
 
 
@@ -148,12 +154,14 @@ class Workers:
     def __init__(
         self,
         path: str,
-        draw: Callable[[], float] = random.random,
+        draw: Callable[[str], float] | None = None,
         run: RunEach | None = None,
     ) -> None:
+        """`draw`: a number from 0 to 1 about a text that names a failure; without it one that is
+        random, and the same for the same failure."""
         self._file = HostStates(path)
-        self._draw = draw
-        self._run = run or _run_here
+        self._draw = draw or _drawn
+        self._run = run or run_here
 
     def to_start(
         self,
@@ -203,17 +211,20 @@ class Workers:
             {name: host.start if then == "up" else host.stop for name, host in wanted.items()},
             {name: host.command_timeout for name, host in wanted.items()},
         )
-        after = {name: self._after(begun[name], one, then) for name, one in ran.items()}
+        # by its place and the time, since a scrubbed journal has other names
+        places = {name: f"{place} {now}" for place, name in enumerate(wanted)}
+        after = {name: self._after(places[name], begun[name], r, then) for name, r in ran.items()}
         self._file.write({**before, **after})
         return ran
 
-    def _after(self, begun: HostState, ran: Ran, then: State) -> HostState:
-        """The state once a command has ended. One that failed leaves it open whether it did
-        something."""
+    def _after(self, about: str, begun: HostState, ran: Ran, then: State) -> HostState:
+        """The state of a host once a command has ended, which `about` tells from others. One that
+        failed leaves it open whether it did something."""
         now, known = clock.time(), begun.backoff
         if ran.is_done:
             return HostState(then, now, None if known is None else succeeded(known))
         known = None if known is None else aged(known, now, _POLICY)
         cause = FailureKind.REFUSED
-        rest = failed(known, cause, ran.problem, now, now, _POLICY, self._draw)
+        draw = partial(self._draw, about)
+        rest = failed(known, cause, ran.problem, now, now, _POLICY, draw)
         return replace(begun, since=now, backoff=rest)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, cast
 
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings.models import (
@@ -18,6 +19,8 @@ from hpc.autoscale.ccbindings.models import (
     NodeManagementResult,
 )
 from hpc.autoscale.ccbindings.selection import RefusingBinding, Selection
+from hpc.autoscale.ccbindings.several import Member, SeveralClusters, SeveralStatus
+from hpc.autoscale.commands import Ran
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.driver import (
     SchedulerDriver,
@@ -33,6 +36,7 @@ from hpc.autoscale.journal.records import PassRecord, key_of_node, status_of, st
 from hpc.autoscale.journal.snapshots import host_from, job_from
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.onpremises.workers import RunEach, State
 
 Answer = Mapping[str, Any]
 
@@ -49,6 +53,7 @@ class Tape:
         self.odd: list[str] = []
         self._answers: defaultdict[tuple[Any, ...], deque[Answer]] = defaultdict(deque)
         self._turn = threading.Lock()
+        self.told: Callable[[Answer], object] = lambda answer: None
         for call in record.doors.get("calls", ()):
             self._answers[_key(call)].append(call)
 
@@ -61,6 +66,7 @@ class Tape:
                 self.odd.append(f"it asks for {said}, which the recorded pass did not")
                 raise NotInRecord(self.odd[-1])
             found = answers.popleft()
+            self.told(found)
         if "error" in found:
             raise again(found["error"])
         return found
@@ -79,23 +85,31 @@ def _key(call: Answer) -> tuple[Any, ...]:
     door = call["door"]
     if door == "status":
         return (door, bool(call["asked"]))
-    if door == "hook":
-        return (door, call["name"])
+    if door in ("hook", "workers"):
+        return (door, call["name" if door == "hook" else "doing"])
     if door == "command":
         return (door, call["call"], call.get("id"))
     return (door, call["id"]) if door == "listing" else (door,)
 
 
 class JournalClock(clock.Clock):
-    """Says what time a pass was told then. Waiting takes no time."""
+    """Says what time a pass was told then, and the threads that work for it. Waiting takes no
+    time."""
 
-    def __init__(self, tape: Tape, times: Iterable[float], at: float) -> None:
+    def __init__(self, tape: Tape) -> None:
+        doors = tape.record.doors
         self._tape = tape
-        self._times = deque(times)
-        self._now = at
+        self._times = deque(doors.get("clock", ()))
+        self._beside = deque(doors.get("clock_beside", ()))
+        self._thread = threading.get_ident()
+        self._now = tape.record.at
         self._is_told = False
 
     def time(self) -> float:
+        if threading.get_ident() != self._thread:
+            with suppress(IndexError):  # how often threads ask depends on how they take turns
+                self._now = self._beside.popleft()
+            return self._now
         if self._times:
             self._now = self._times.popleft()
         elif not self._is_told:
@@ -138,12 +152,15 @@ class JournalBinding(RefusingBinding):
 
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
         found = self._tape.next("status", nodes)
-        rows = status_rows(self._record.status)
-        known = dict(zip(rows.keys, rows.values, strict=True))
-        status = ClusterStatus.from_dict(status_of(changed(known, found.get("status"))))
+        status = self._status(found)
         if nodes:
             status.nodes = self._nodes(found)
         return status
+
+    def _status(self, found: Answer) -> ClusterStatus:
+        rows = status_rows(self._record.status)
+        known = dict(zip(rows.keys, rows.values, strict=True))
+        return ClusterStatus.from_dict(status_of(changed(known, found.get("status"))))
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
         if operation_id is None and request_id is None:
@@ -166,14 +183,14 @@ class JournalBinding(RefusingBinding):
     def delete_nodes(
         self, nodes: Sequence[Node], request_id: str | None = None
     ) -> NodeManagementResult:
-        return self._command("delete_nodes", request_id)
+        return self._told("delete_nodes", request_id)
 
     def _manage(
         self, action: str, selection: Selection, request_id: str | None
     ) -> NodeManagementResult:
-        return self._command(f"{action}_nodes", request_id)
+        return self._told(f"{action}_nodes", request_id)
 
-    def _command(self, call: str, request_id: str | None) -> NodeManagementResult:
+    def _told(self, call: str, request_id: str | None) -> NodeManagementResult:
         if call not in COMMANDS:
             raise self._refusal(call)
         return NodeManagementResult.from_dict(
@@ -182,6 +199,78 @@ class JournalBinding(RefusingBinding):
 
     def _refusal(self, call: str) -> NotInRecord:
         return NotInRecord(f"no record has {call}")
+
+
+class JournalClusters(JournalBinding, SeveralClusters):
+    """Several clusters as a record has them; those that were set aside are, after the same
+    question as then."""
+
+    def __init__(self, tape: Tape) -> None:
+        JournalBinding.__init__(self, tape)
+        cluster = tape.record.doors["cluster"]
+        places = {name: _Place(str(where)) for name, where in cluster["members"].items()}
+        SeveralClusters.__init__(self, (Member(n, cast(Any, p)) for n, p in places.items()))
+        self._take_news(cluster)
+        tape.told = self._take_news
+
+    def __deepcopy__(self, memo: object) -> JournalClusters:
+        return self
+
+    def _take_news(self, found: Answer) -> None:
+        if "away" in found:
+            self.away = dict(found["away"])
+            self.never_read = tuple(found["never_read"])
+
+    def _status(self, found: Answer) -> ClusterStatus:
+        """The union, with the status of each cluster."""
+        plain = super()._status(found)
+        rows = status_rows(self._record.status)
+        known = dict(zip(rows.keys, rows.values, strict=True))
+        whole = status_of(changed(known, found.get("status")))
+        parts = {
+            name: ClusterStatus.from_dict(each) for name, each in whole.get("parts", {}).items()
+        }
+        return SeveralStatus(
+            parts,
+            list(whole.get("problems", ())),
+            state=plain.state,
+            target_state=plain.target_state,
+            max_count=plain.max_count,
+            max_core_count=plain.max_core_count,
+            nodearrays=[array for part in parts.values() for array in part.nodearrays or ()],
+        )
+
+    def as_read(self) -> tuple[ClusterStatus, NodeList]:
+        found = self._tape.next("as_read")
+        return self._status(found), NodeList.from_dict({"nodes": self._nodes(found)})
+
+
+class _Place:
+    """Which cluster of which server one of several clusters is."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+
+def binding_of(tape: Tape) -> JournalBinding:
+    """The cluster of a record, or its clusters."""
+    cluster = tape.record.doors.get("cluster") or {}
+    return JournalClusters(tape) if "members" in cluster else JournalBinding(tape)
+
+
+def runs_workers(tape: Tape) -> RunEach:
+    """What came of the commands of hosts on premises then; nothing is run."""
+
+    def run(
+        doing: State, commands: Mapping[str, Sequence[str]], timeouts: Mapping[str, float]
+    ) -> dict[str, Ran]:
+        found = tape.next("workers", doing)
+        if list(commands) != found["asked"]:
+            what = _other_nodes(found["asked"], list(commands))
+            tape.odd.append(f"{doing} of workers is called with {what}")
+        return {name: Ran(*ran) for name, *ran in found["ran"] if name in commands}
+
+    return run
 
 
 class JournalDriver(SchedulerDriver):

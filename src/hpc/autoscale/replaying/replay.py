@@ -6,7 +6,7 @@ import json
 import logging as python_logging
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
@@ -25,12 +25,14 @@ from hpc.autoscale.journal.records import NAMES, PassRecord
 from hpc.autoscale.journal.state import in_directory, restore, saved, settings
 from hpc.autoscale.journal.writing import as_read
 from hpc.autoscale.node.requests import Assumed, Sender, SenderState, assuming
+from hpc.autoscale.onpremises.workers import RUN_EACH
 from hpc.autoscale.replaying.doors import (
-    JournalBinding,
     JournalClock,
     JournalDriver,
     NotInRecord,
     Tape,
+    binding_of,
+    runs_workers,
 )
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 
@@ -82,10 +84,6 @@ class Replay:
             result.skipped = "it has not what is needed to decide again"
             self._knows = False
             return result
-        if record.config.get("clusters"):
-            result.skipped = "passes over several clusters cannot be decided again yet"
-            self._knows = False
-            return result
         if record.doors.get("files"):
             result.skipped = f"its files could not be used then: {record.doors['files']}"
             self._knows = False
@@ -121,7 +119,7 @@ class Replay:
 
     def _decide(self, record: PassRecord, result: Replayed) -> None:
         tape = Tape(record)
-        own_clock = JournalClock(tape, record.doors.get("clock", ()), record.at)
+        own_clock = JournalClock(tape)
         ids = deque(record.doors.get("ids", ()))
 
         def next_id() -> str:
@@ -158,7 +156,9 @@ class Replay:
         found = as_read(recorder.written(config, did))
         result.differences += tape.odd
         result.differences += differences("decided", record.decided, found.decided)
-        result.differences += differences("did", _decisions(record.did), _decisions(found.did))
+        told = record.doors.get("telling", ())
+        before = _decisions(record.did, told)
+        result.differences += differences("did", before, _decisions(found.did))
         result.differences += tape.left()
         if own_clock.left:
             result.differences.append("it asks for the time less often than the recorded pass did")
@@ -172,7 +172,8 @@ class Replay:
             "lock_file": None,
             LEARNS: True,
             DRIVERS_WISH: (str(record.doors.get("driver", "")), lambda: wanted),
-            MADE_BY: lambda config: JournalBinding(tape),
+            MADE_BY: lambda config: binding_of(tape),
+            RUN_EACH: runs_workers(tape),
         }
 
 
@@ -199,10 +200,16 @@ def _quiet() -> Iterator[None]:
         python_logging.disable(before)
 
 
-def _decisions(did: Mapping[str, Any]) -> dict[str, Any]:
+def _decisions(did: Mapping[str, Any], told: Sequence[str] = ()) -> dict[str, Any]:
     """What is compared: times are left out, and the reasons why jobs wait, which are worked out
-    when somebody reads them."""
+    when somebody reads them; and notes that were `told` of what nothing depends on."""
     found = {key: value for key, value in did.items() if key not in _NOT_COMPARED}
+    if told:
+        notes = list(found.get("notes", ()))
+        for note in told:
+            if note in notes:
+                notes.remove(note)
+        found["notes"] = notes
     waiting = found.get("unsatisfied") or ()
     found["unsatisfied"] = [[w["job"], w["missing"], w["unit"]] for w in waiting]
     for name in NAMES:
