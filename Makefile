@@ -33,7 +33,7 @@ NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanal
 	tests/docs/test_writing_an_integration.py tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
 	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
 
-.PHONY: all demo demo-regions test lint types format newer with-newer unit docs bench bench-queue kill-queue simulate pages build dist clean venv
+.PHONY: all demo demo-regions test lint types format newer with-newer unit docs bench bench-queue kill-queue simulate replay pages build dist clean venv
 
 all: test
 
@@ -107,6 +107,10 @@ kill-queue: $(STAMP)
 # days in virtual time in which everything goes wrong   (SEEDS=1000, from FIRST=1 on; SEED=17 tells one of them, and makes it short if it fails)
 simulate: $(STAMP)
 	@PYTHONPATH=tests $(BIN)/python -m simulation $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100) --first $(or $(FIRST),1))
+
+# one journal of PASSES passes, on days of all kinds, decided again: each pass the same, byte for byte
+replay: $(STAMP)
+	REPLAY_PASSES=$(or $(PASSES),500) $(BIN)/python -m pytest -s -q tests/simulation/test_replay.py
 
 # the pages of azscale report and azscale serve in a real browser, a large one too; needs Chromium (apt-get install chromium).
 # build/pages has what it looks like

@@ -15,7 +15,7 @@ from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.raised import again, as_json
-from hpc.autoscale.replaying import Replay
+from hpc.autoscale.replaying import Replay, remembered_before
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -87,6 +87,48 @@ def test_azscale_says_that_it_is_the_same(journal, tmp_path, capsys):
     """With exit code 0."""
     found = azscale(tmp_path, capsys, "replay", str(journal))
     assert found == (0, "6 passes: 6 the same, 0 different, 0 left out\n")
+
+
+def test_azscale_replays_the_journal_of_the_configuration(journal, tmp_path, capsys):
+    """Where no other is named; where there is none, that is said."""
+    config = tmp_path / "site.json"
+    known = {"cluster_name": "c", "url": "http://none.invalid", "lock_file": None}
+    history = {"nodehistorydb": str(tmp_path / "nodehistory.db")}
+    for section, code, said in (
+        ({}, 0, "6 passes: 6 the same, 0 different, 0 left out\n"),
+        ({"directory": str(tmp_path / "none")}, 1, "none: there is no such file or directory"),
+        (False, 1, "site.json has no journal: name one"),
+    ):
+        config.write_text(json.dumps({**known, **history, "journal": section}))
+        found = 0
+        try:
+            main(["replay", "-c", str(config)])
+        except SystemExit as end:
+            found = end.code
+        printed = capsys.readouterr()
+        assert found == code and said in printed.out + printed.err
+
+
+def test_what_a_pass_remembered_of_those_before(journal):
+    """From its record, or by deciding those before it again: the same as its files had then."""
+    first = remembered_before(Journal(journal), 1)
+    later = remembered_before(Journal(journal), 5)
+    assert set(first) == set(later) == {"state", "reported"}
+    with Replay() as replay:
+        for record in list(Journal(journal))[4:]:
+            record.doors = {**later, **record.doors} if record.number == 5 else record.doors
+            assert replay.one(record).is_same
+    assert remembered_before([], 1) is None
+
+
+def test_what_is_not_known_to_have_been_remembered(journal, tmp_path):
+    """Where a pass before does not come to the same."""
+
+    def longer(record):
+        return replace(record, config={**record.config, "idle_timeout": 9999})
+
+    other = Journal(changed(journal, tmp_path / "other", longer))
+    assert remembered_before(other, 6) is None
 
 
 def changed(journal, path, change):
@@ -327,7 +369,7 @@ def test_the_last_passes_for_others(journal, tmp_path, capsys):
     """From one on whose state is known."""
     to = tmp_path / "others"
     azscale(tmp_path, capsys, "journal", "scrub", str(journal), "--to", str(to), "--last", "2")
-    assert 2 <= len(list(Journal(to))) < 6
+    assert len(list(Journal(to))) == 2
     assert {each.is_same for each in replayed(to)} == {True}
     code, _ = azscale(tmp_path, capsys, "journal", "scrub", str(journal), "--to", str(to))
     assert code == 1

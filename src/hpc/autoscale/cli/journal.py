@@ -12,7 +12,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import warn
@@ -118,18 +118,22 @@ class JournalCommands(CommandLine):
 
     def replay_parser(self, parser: ArgumentParser) -> None:
         """Options of replay."""
-        parser.add_argument("journal", help="a directory, or one file of it")
+        text = "a directory, or one file of it (default: that of the configuration)"
+        parser.add_argument("journal", nargs="?", help=text)
         self._add_output_format(parser)
 
     @takes_path
     def replay(
-        self, config: str | None, journal: str, output_format: OutputFormat | None = None
+        self,
+        config: str | None,
+        journal: str | None = None,
+        output_format: OutputFormat | None = None,
     ) -> None:
         """Decides again what the passes of a journal decided, and says where it comes to something
         else."""
         from hpc.autoscale.replaying import Replay
 
-        found = Journal(journal, skip_garbled=True)
+        found = Journal(journal or self._journal_of(config), skip_garbled=True)
         with Replay() as replay:
             passes = list(replay.passes(found))
         for problem in found.problems:
@@ -159,6 +163,7 @@ def _print_differences(found: Journal, of: Sequence[int] | None) -> None:
 
 def _scrub(found: Journal, to: str | None, last: int | None) -> None:
     from hpc.autoscale.journal.scrubbing import Aliases
+    from hpc.autoscale.replaying import remembered_before
 
     if to is None:
         raise AutoscaleError("expected --to with the directory of the new journal")
@@ -173,31 +178,16 @@ def _scrub(found: Journal, to: str | None, last: int | None) -> None:
     names.settle()
     # what the first one remembered has to be known, to decide again
     wanted = 1 if last is None else max(1, count - last + 1)
-    known = max(each for each in starts if each <= wanted)
-    state = None if known == wanted else _state_before(found, known, wanted)
-    first = known if state is None else wanted
+    doors = remembered_before(found, wanted)
+    first = wanted if doors else max(each for each in starts if each <= wanted)
     writer = JournalWriter(to, Keeping(size=10**12, age=1e9))
     for record in found:
         if record.number >= first:
-            if record.number == wanted and state is not None:
-                record.doors = {**state, **record.doors}
+            if record.number == wanted and doors:
+                record.doors = {**doors, **record.doors}
             writer.write(names.record(record))
     what = counted(max(0, count - first + 1), "record")
     print(f"{to}: {what}, without names of hosts, jobs and users")
-
-
-def _state_before(found: Journal, first: int, wanted: int) -> dict[str, Any] | None:
-    """What a pass remembered, from the passes before it, decided again from the first of them on;
-    None where these do not come to the same."""
-    from hpc.autoscale.replaying import Replay
-
-    with Replay() as replay:
-        for record in found:
-            if record.number == wanted:
-                return replay.remembered()
-            if record.number >= first and not replay.one(record).is_same:
-                return None
-    return None
 
 
 def _print_replayed(passes: Sequence[Replayed]) -> None:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
-from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.redaction import redact_texts
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal.recording import PassRecorder
@@ -73,9 +71,7 @@ class HeardBinding:
         listing = self._ask(
             "listing", self._inner.get_nodes, {"id": operation_id or request_id}, **asked
         )
-        plain = redact_texts(NodeList.adopt(listing).to_dict())
-        known = {"id": operation_id or request_id, **self._news()}
-        self._recorder.heard("listing", **known, answer=plain)
+        self._recorder.heard_listing(operation_id or request_id, listing, self._news())
         return listing
 
     def check_listing(self, status: ClusterStatus, node_list: NodeList | None = None) -> None:
@@ -92,8 +88,7 @@ class HeardBinding:
             given = {} if nodes is None else {"nodes": nodes}
             known = {"call": name, "id": kwargs.get("request_id")}
             answer = self._ask("command", call, known, **given, **kwargs)
-            plain = answer.to_dict() if hasattr(answer, "to_dict") else None
-            self._recorder.heard("command", **known, answer=plain, **self._news())
+            self._recorder.heard_done(known, answer, self._news())
             return answer
 
         return command
@@ -130,5 +125,5 @@ class HeardBinding:
             try:
                 return call(*args, **kwargs)
             except Exception as error:
-                self._recorder.heard(door, **known, error=as_json(error), **self._news())
+                self._recorder.heard_error(door, {**known, **self._news()}, error)
                 raise

@@ -238,6 +238,23 @@ class PassRecorder:
         """What is noted of telling why jobs wait, which is the driver's business."""
         self.doors["telling"] = list(notes)
 
+    @_apart
+    def heard_listing(self, asked: str | None, listing: object, news: Mapping[str, Any]) -> None:
+        """The nodes of an operation or a request were listed. `news` as in `heard_status`."""
+        answer = redact_texts(NodeList.adopt(listing).to_dict())
+        self.heard("listing", id=asked, answer=answer, **news)
+
+    @_apart
+    def heard_done(self, known: Mapping[str, Any], answer: Any, news: Mapping[str, Any]) -> None:
+        """A command was answered. `known`: which one; `news` as in `heard_status`."""
+        plain = answer.to_dict() if hasattr(answer, "to_dict") else None
+        self.heard("command", **known, answer=plain, **news)
+
+    @_apart
+    def heard_error(self, door: str, known: Mapping[str, Any], error: Exception) -> None:
+        """A question to the cluster, or a command, has failed."""
+        self.heard(door, **known, error=as_json(error))
+
     def heard(self, door: str, **what: Any) -> None:
         """Something came in through a door."""
         with self._turn:

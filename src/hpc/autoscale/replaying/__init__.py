@@ -6,5 +6,6 @@ says where they come to something else. Nothing is asked of a cluster or a sched
 
 from hpc.autoscale.replaying.replay import Replay as Replay
 from hpc.autoscale.replaying.replay import Replayed as Replayed
+from hpc.autoscale.replaying.replay import remembered_before as remembered_before
 
-__all__ = ["Replay", "Replayed"]
+__all__ = ["Replay", "Replayed", "remembered_before"]

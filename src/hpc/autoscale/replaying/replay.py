@@ -177,6 +177,26 @@ class Replay:
         }
 
 
+def remembered_before(journal: Iterable[PassRecord], number: int) -> dict[str, Any] | None:
+    """What a pass of a journal remembered of those before it (node history, back-off, requests …),
+    as doors of a record; None where that cannot be known. The journal is gone through twice.
+
+    It is in its record, or else those before are decided again from the last one that has it.
+    """
+    starts = (r.number for r in journal if r.number <= number and "state" in r.doors)
+    first = max(starts, default=None)
+    if first is None:
+        return None
+    with Replay() as replay:
+        for record in journal:
+            if record.number == number:
+                own = {k: record.doors[k] for k in ("state", "reported") if k in record.doors}
+                return own if number == first else replay.remembered()
+            if record.number >= first and not replay.one(record).is_same:
+                return None
+    return None
+
+
 def _assumed(record: PassRecord, next_id: Any) -> Assumed:
     here = record.doors.get("here") or ["", 0, ""]
     states: dict[Sender, SenderState] = {

@@ -1,0 +1,245 @@
+"""What azscale prints of a journal: passes in rows and in words, what changed, and where a replay
+comes to something else."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from builders.fake_scheduler import cluster, now, run, scheduler
+from builders.journals import a_node_record, a_pass_record, a_waiting_job
+from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.journal import Journal, JournalWriter
+from hpc.autoscale.journal.frames import packed
+from hpc.autoscale.testing import a_host, a_job
+
+__all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
+
+
+@pytest.fixture
+def azscale(tmp_path, capsys):
+    """The exit code of azscale, and what it prints on both."""
+    config = tmp_path / "autoscale.json"
+    config.write_text(json.dumps({"cluster_name": "c", "url": "http://none.invalid"}))
+
+    def call(*args):
+        code = 0
+        try:
+            main([*map(str, args), "-c", str(config)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return call
+
+
+def written(path, *records):
+    """A journal of these passes."""
+    writer = JournalWriter(path)
+    for record in records:
+        writer.write(record)
+    return path
+
+
+NODES = [a_node_record("htc-1"), a_node_record("htc-2", ready=False)]
+REFUSED = {"command": "delete", "node": "htc-1", "code": "MinimumLifetime", "reason": "too young"}
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Passes on which much goes wrong."""
+    waiting = [a_waiting_job(f"job-{n}", "quota is used up") for n in range(7)]
+    waiting.append(a_waiting_job("job-8", reason=None))
+    deleting = {"action": "delete", "bucket": "htc/F4s", "count": 1, "nodes": ["htc-1"]}
+    second = a_pass_record(
+        2,
+        [{**NODES[0], "Status": "Failed"}],
+        waiting,
+        duration=1.25,
+        errors=["creating nodes: no", "joining: no"],
+        notes=["one host is missing"],
+        refused=[REFUSED],
+    )
+    second.decided = [
+        {**deleting, "node": "htc-1", "reason": "idle", "price_per_hour": -0.2},
+        {**deleting, "action": "drain", "node": "htc-1", "price_per_hour": 0.0},
+        {"action": "start_worker", "bucket": "on-premises", "node": "rack-1", "nodes": ["rack-1"]},
+    ]
+    second.config = {"cluster_name": "demo", "idle_timeout": 600, "note": "x" * 200}
+    third = replace(a_pass_record(3, [], created=3), did={"ended_by": "no answer"}, at=1e18)
+    return written(tmp_path / "j", a_pass_record(1, NODES, waiting[:1]), second, third)
+
+
+def test_what_is_wrong_with_a_pass_is_on_its_line(journal, azscale):
+    """In few words; a time that no calendar has is shown as it is."""
+    code, printed = azscale("journal", "show", journal)
+    lines = printed.splitlines()
+    assert (code, len(lines)) == (0, 4)
+    assert lines[2].split()[-4:] == ["2", "errors,", "1", "note"]
+    assert lines[3].split()[-1] == "failed"
+    assert "1000000000000000000" in lines[3]
+
+
+def test_a_pass_in_words_has_all_that_went_wrong(journal, azscale):
+    """Each kind under its own head, and long lists cut short."""
+    _, printed = azscale("journal", "show", journal, "--pass", 2)
+    lines = printed.splitlines()
+    assert ", 1.2 s" in lines[0] or ", 1.3 s" in lines[0]
+    for line in (
+        "  - delete htc-1 of htc/F4s, $0.20/h (idle)",
+        "  ~ drain htc-1 of htc/F4s",
+        "  + start_worker rack-1 of on-premises",
+        "  job job-0 lacks 1 slots: quota is used up",
+        "  … and 3 more",
+        "  creating nodes: no",
+        "  one host is missing",
+        "  delete htc-1: MinimumLifetime, too young",
+    ):
+        assert line in lines, line
+    _, printed = azscale("journal", "show", journal, "--pass", 3)
+    assert "ended by: no answer" in printed
+    _, printed = azscale("journal", "show", journal, "--pass", 2, "-F", "json")
+    assert json.loads(printed)["did"]["refused"] == [REFUSED]
+
+
+def test_what_changed_has_configuration_and_rows(journal, azscale):
+    """What is new, what is gone, and what is another one, with both values."""
+    _, printed = azscale("journal", "diff", journal, "--of", 1, 2)
+    lines = printed.splitlines()
+    assert "config idle_timeout: null -> 600" in lines
+    assert any(line.startswith("config note: null -> ") and " … " in line for line in lines)
+    assert '~ nodes htc-1: Status "Ready" -> "Failed"' in lines
+    assert "- nodes htc-2" in lines
+    assert "+ waiting job-1" in lines and "  … and 2 more" in lines
+    _, printed = azscale("journal", "diff", journal, "--of", 2, 1)
+    assert "decided then:\n  - delete htc-1" in printed
+
+
+def test_a_journal_of_a_newer_version_is_refused_by_every_command(tmp_path, azscale):
+    """In one line, which says what to read it with."""
+    path = tmp_path / "one.jsonl.gz"
+    path.write_bytes(packed(b'{"version": 2, "at": 1, "whole": true}'))
+    for args in (
+        ("journal", "show", path),
+        ("journal", "diff", path),
+        ("journal", "scrub", path, "--to", tmp_path / "to"),
+        ("replay", path),
+    ):
+        code, printed = azscale(*args)
+        assert code == 1
+        (line,) = printed.strip().splitlines()
+        assert "expected a journal of version 1 or older, found version 2: read it with" in line
+    assert not (tmp_path / "to").exists()
+
+
+def test_what_commands_expect(journal, tmp_path, azscale):
+    """Said in a line; nothing is written."""
+    for args, said in (
+        (("scrub", journal), "expected --to with the directory of the new journal"),
+        (("scrub", journal, "--to", journal), "expected a directory that is not there yet"),
+        (("show", journal, "--last", "0"), "expected a whole number above 0, found '0'"),
+        (("diff", journal, "--of", 1, 9), "expected two passes in it, found 1"),
+    ):
+        code, printed = azscale("journal", *args)
+        assert (code in (1, 2), said in printed) == (True, True), printed
+
+
+def test_a_journal_that_is_written_while_it_is_sent_on(journal, tmp_path, azscale, monkeypatch):
+    """What comes later is not in what is sent, as its names were not looked at."""
+    from hpc.autoscale.journal.scrubbing import Aliases
+
+    settle = Aliases.settle
+
+    def meanwhile(names):
+        settle(names)
+        late = a_pass_record(9, [a_node_record("htc-9", Hostname="alices-box")])
+        JournalWriter(journal).write(late)
+
+    monkeypatch.setattr(Aliases, "settle", meanwhile)
+    azscale("journal", "scrub", journal, "--to", tmp_path / "to")
+    assert len(list(Journal(tmp_path / "to"))) == 3
+    assert len(list(Journal(journal))) == 4
+
+
+# -- where a replay comes to something else
+
+
+@pytest.fixture
+def recorded(run, cluster, scheduler, now, tmp_path):
+    """Two passes of a loop: nodes are joined, and others created."""
+    for number in (1, 2):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    scheduler.jobs = [a_job("7", tasks=20)]
+    scheduler.hosts = [a_host("host-1", "running")]
+    for _ in range(2):
+        run(journal={})
+        now.sleep(60)
+    return tmp_path / "journal"
+
+
+def doors(record, **changes):
+    """The record with other doors."""
+    return replace(record, doors={**record.doors, **changes})
+
+
+def without(record, door):
+    """The record without the calls of a door."""
+    return doors(record, calls=[c for c in record.doors["calls"] if c["door"] != door])
+
+
+def given(record, names):
+    """The record with other nodes that were joined."""
+    return doors(record, lists={**record.doors["lists"], "given:add_nodes_to_cluster": names})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda r: doors(r, clock=r.doors["clock"][:2]), "asks for the time more often than"),
+        (lambda r: doors(r, clock=[*r.doors["clock"], 7.0]), "asks for the time less often than"),
+        (lambda r: doors(r, ids=[]), "it draws more ids for requests than the recorded pass did"),
+        (lambda r: without(r, "nodes"), "it asks for nodes, which the recorded pass did not"),
+        (lambda r: without(r, "command"), "it asks for command create_nodes"),
+        (
+            lambda r: doors(r, calls=[*r.doors["calls"], {"door": "listing", "id": "x"}]),
+            "it does not ask for listing x, which the recorded pass did",
+        ),
+        (lambda r: given(r, ["a", "b", "c", "d"]), "more and a, b, c and 1 others less"),
+        (lambda r: given(r, []), "and no node less"),
+        (
+            lambda r: given(r, list(reversed(r.doors["lists"]["given:add_nodes_to_cluster"]))),
+            "add_nodes_to_cluster is called with the nodes in another order",
+        ),
+        (
+            lambda r: replace(r, decided=[{**d, "jobs": ["x" * 300]} for d in r.decided]),
+            " … ",
+        ),
+        (lambda r: replace(r, did={**r.did, "errors": ["x"]}), 'did.errors: expected ["x"]'),
+    ],
+)
+def test_where_a_pass_goes_another_way(recorded, tmp_path, azscale, change, said):
+    """The first record was changed by somebody: the pass says at which door it differs."""
+    first, second = Journal(recorded)
+    code, printed = azscale("replay", written(tmp_path / "other", change(first), second))
+    assert code == 2
+    assert any(line.startswith("pass 1 of ") and said in line for line in printed.splitlines())
+
+
+def test_many_differences_are_cut_short(recorded, tmp_path, azscale):
+    """Ten lines for a pass, and a count of the others."""
+    first, second = Journal(recorded)
+    other = replace(first, did={**first.did, **{f"key{n}": n for n in range(30)}})
+    code, printed = azscale("replay", written(tmp_path / "other", other, second))
+    assert code == 2
+    assert "and 20 more differences" in printed
+
+
+def test_state_that_cannot_be_used_leaves_a_pass_out(recorded, tmp_path, azscale):
+    """Up to one that has its own."""
+    first, second = Journal(recorded)
+    other = doors(first, state={"nodehistory.db": "no base64 of anything"})
+    code, printed = azscale("replay", written(tmp_path / "other", other, second))
+    assert code == 3
+    assert "left out: its state cannot be used" in printed
+    assert "2 passes: 0 the same, 0 different, 2 left out" in printed
