@@ -1,17 +1,25 @@
 """What a pass leaves in its journal, and what azscale prints of it."""
 
+import base64
 import gzip
 import json
+import sqlite3
 import stat
+import zlib
 
 import pytest
 
 from builders.fake_scheduler import IDLE, cluster, idle_cluster, now, run, scheduler
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.backoff.causes import FailureKind
+from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.onpremises.workers import HostState, HostStates
 from hpc.autoscale.replaying import Replay
+from hpc.autoscale.requestsets.recording import record
+from hpc.autoscale.requestsets.store import RequestStore, store_path
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -305,6 +313,35 @@ def test_no_secret_is_in_it(cluster, scheduler, tmp_path, run):
     assert b'"port":7' in content and b'"record":' in content
     for secret in SECRETS:
         assert json.dumps(secret)[1:-1].encode() not in content
+
+
+def test_no_secret_is_in_what_is_remembered(run, cluster, tmp_path, now):
+    """Neither in what reporters want of nodes, nor in what others have said, nor between the rows
+    of a file from which something was deleted."""
+    store = RequestStore(store_path({}, str(tmp_path)))
+    wish = [{"Name": "htc", "TargetCount": 1, "Configuration": {"queue": {"token": SECRETS[1]}}}]
+    record({"_mock_bindings": cluster, "cluster_name": "c"}, store, wish)
+    states = HostStates(str(tmp_path / "on-premises.db"))
+    failed = Backoff(FailureKind.REFUSED, f"login with {SECRETS[0]}", 1.0, 1, 1, 60.0, 61.0)
+    states.write({"rack-1": HostState("down", 1.0, failed)})
+    with sqlite3.connect(tmp_path / "gangs.db") as db:
+        db.executescript(
+            f"PRAGMA secure_delete = OFF; CREATE TABLE t (x); INSERT INTO t VALUES ('{SECRETS[0]}');"
+            " DELETE FROM t"
+        )
+    assert SECRETS[0].encode() in (tmp_path / "gangs.db").read_bytes()
+    (tmp_path / "backoff.db").write_text(SECRETS[0])
+    run(password=SECRETS[0], on_premises=[{"name": "rack-1", "resources": {"ncpus": 4}}], **ON)
+    (found,) = records(tmp_path)
+    files = {
+        name: zlib.decompress(base64.b64decode(packed))
+        for name, packed in found.doors["state"].items()
+    }
+    assert {"request-sets.db", "on-premises.db", "gangs.db", "backoff.db"} <= set(files)
+    assert b"rack-1" in files["on-premises.db"] and b"htc" in files["request-sets.db"]
+    for name, content in files.items():
+        for secret in SECRETS:
+            assert secret.encode() not in content, (name, secret)
 
 
 # -- azscale

@@ -85,7 +85,9 @@ class LoopJournal:
     def begin(self, recorder: PassRecorder, one: Pass, readings: Readings) -> None:
         """Note what a pass remembers of those before it, where a replay could not know that: the
         record will stand by itself, or somebody else has written its files."""
+        from hpc.autoscale.config.secrets import known_secrets
         from hpc.autoscale.journal.state import paths_of, saved, stamp
+        from hpc.autoscale.redaction import Hiding
 
         try:
             with recorder.outside():
@@ -94,7 +96,8 @@ class LoopJournal:
                 knows_all = self._writer is not None and not self._writer.will_stand_alone()
                 has_to_know = not knows_all or self._before != self._stamp
                 if has_to_know:
-                    recorder.doors["state"] = saved(self._paths)
+                    hiding = Hiding(*known_secrets(one.config))
+                    recorder.doors["state"] = saved(self._paths, hiding)
                 if has_to_know or self._is_first:
                     reported = (key for key in readings.reported if isinstance(key, str))
                     recorder.doors["reported"] = sorted(reported)

@@ -7,18 +7,15 @@ sizes, regions, and names and ids of nodes stay as they are.
 
 from __future__ import annotations
 
-import base64
 import re
-import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import fields
 from typing import Any
 from urllib.parse import urlsplit
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.journal.records import PassRecord
+from hpc.autoscale.journal.state import changed_texts
 
 _WORD = re.compile(r"[\w.\-\[\]@]+")
 _NUMBER = re.compile(r"\d*$")
@@ -181,35 +178,9 @@ class Aliases:
         own["doors"] = {key: value for key, value in record.doors.items() if key != "state"}
         found = PassRecord(**{key: self.value(value) for key, value in own.items()})
         if files is not None:
-            state = {name: self._file(content) for name, content in files.items()}
+            state = {name: changed_texts(content, self.text) for name, content in files.items()}
             found.doors = {**found.doors, "state": state}
         return found
-
-    def _file(self, packed: str) -> str:
-        """The content of a file of state with every name in it replaced; of what is no database
-        only that it is none."""
-        content = zlib.decompress(base64.b64decode(packed))
-        try:
-            content = self._database(content) if content else content
-        except sqlite3.Error:
-            content = b"this was no database"
-        return base64.b64encode(zlib.compress(content, 1)).decode()
-
-    def _database(self, content: bytes) -> bytes:
-        with closing(sqlite3.connect(":memory:")) as db:
-            db.deserialize(content)
-            tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-            for (table,) in tables:
-                rows = db.execute(f'SELECT * FROM "{table}"').fetchall()
-                db.execute(f'DELETE FROM "{table}"')
-                for row in rows:
-                    places = ", ".join("?" * len(row))
-                    db.execute(f'INSERT INTO "{table}" VALUES ({places})', self._row(row))
-            db.commit()
-            return db.serialize()
-
-    def _row(self, row: Iterable[Any]) -> list[Any]:
-        return [self.text(value) if isinstance(value, str) else value for value in row]
 
 
 def _stand_ins(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -8,16 +8,19 @@ copied only where a record stands by itself, or where somebody else has written 
 from __future__ import annotations
 
 import base64
+import json
 import os
 import sqlite3
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from typing import Any
 
+from hpc.autoscale.journal.records import NOTHING_TO_HIDE
 from hpc.autoscale.node.requests import file_of
 from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.workers import STATES_FILE
+from hpc.autoscale.redaction import Hiding, redact_texts
 from hpc.autoscale.sqlitefile import connect_to_read
 
 Saved = dict[str, str]
@@ -37,6 +40,7 @@ _KEYS = {
 }
 _WITH = {STATES_FILE: SECTION}
 LEDGER = "autostop.db"
+_NO_DATABASE = b"this was no database"
 
 
 def paths_of(config: Mapping[str, Any], home: str) -> dict[str, str]:
@@ -83,13 +87,14 @@ def replaced(before: Stamp, paths: Mapping[str, str]) -> str | None:
     return None
 
 
-def saved(paths: Mapping[str, str]) -> Saved:
-    """The contents of the files that are there; what is no database is taken byte by byte."""
+def saved(paths: Mapping[str, str], hiding: Hiding = NOTHING_TO_HIDE) -> Saved:
+    """The contents of the files that are there, without secrets: those that are known, and texts
+    under keys of secrets in what is JSON. Of what is no database only that it is none."""
     found: Saved = {}
     for name, path in paths.items():
         content = _content(path)
         if content is not None:
-            found[name] = base64.b64encode(zlib.compress(content, 1)).decode()
+            found[name] = changed_texts(_packed(content), lambda text: _shown(text, hiding))
     return found
 
 
@@ -100,9 +105,48 @@ def _content(path: str) -> bytes | None:
         with closing(connect_to_read(path)) as db:
             return db.serialize()
     except sqlite3.Error:
-        with suppress(OSError), open(path, "rb") as file:
-            return file.read()
-    return None
+        return _NO_DATABASE
+
+
+def _packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 1)).decode()
+
+
+def _shown(text: str, hiding: Hiding) -> str:
+    """A text of a file as it may be seen."""
+    if text.startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            known = json.loads(text)
+            shown = redact_texts(known)
+            text = text if shown == known else json.dumps(shown)
+    return hiding(text)
+
+
+def changed_texts(packed: str, change: Callable[[str], str]) -> str:
+    """The content of a file with every text in it changed."""
+    content = zlib.decompress(base64.b64decode(packed))
+    try:
+        new = _with_texts(content, change) if content else content
+    except sqlite3.Error:
+        new = _NO_DATABASE
+    return packed if new == content else _packed(new)
+
+
+def _with_texts(content: bytes, change: Callable[[str], str]) -> bytes:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.deserialize(content)
+        tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            rows = db.execute(f'SELECT * FROM "{table}"').fetchall()
+            new = [tuple(change(v) if isinstance(v, str) else v for v in row) for row in rows]
+            if new == rows:
+                continue
+            db.execute(f'DELETE FROM "{table}"')
+            places = ", ".join("?" * len(rows[0]))
+            db.executemany(f'INSERT INTO "{table}" VALUES ({places})', new)
+        db.commit()
+        db.execute("VACUUM")  # what was deleted would still be there, between the rows
+        return db.serialize()
 
 
 def in_directory(directory: str) -> dict[str, str]:
