@@ -293,8 +293,8 @@ def test_no_secret_is_in_it(cluster, scheduler, tmp_path, run):
 
     def listed(*args, **kwargs):
         found = listing(*args, **kwargs)
-        for record in found.nodes:
-            record["Configuration"] = queue
+        for each in found.nodes:
+            each["Configuration"] = queue
         return found
 
     cluster.get_nodes = listed
@@ -326,8 +326,8 @@ def test_no_secret_is_in_what_is_remembered(run, cluster, tmp_path, now):
     states.write({"rack-1": HostState("down", 1.0, failed)})
     with sqlite3.connect(tmp_path / "gangs.db") as db:
         db.executescript(
-            f"PRAGMA secure_delete = OFF; CREATE TABLE t (x); INSERT INTO t VALUES ('{SECRETS[0]}');"
-            " DELETE FROM t"
+            "PRAGMA secure_delete = OFF; CREATE TABLE t (x);"
+            f" INSERT INTO t VALUES ('{SECRETS[0]}'); DELETE FROM t"
         )
     assert SECRETS[0].encode() in (tmp_path / "gangs.db").read_bytes()
     (tmp_path / "backoff.db").write_text(SECRETS[0])
