@@ -27,6 +27,7 @@ DOCUMENTS = (
     "docs/performance.md",
     "docs/troubleshooting.md",
     "docs/explain.md",
+    "docs/metrics.md",
 )
 FIGURES = ROOT / "docs" / "figures.json"
 CAUSES = ROOT / "tests" / "integration" / "causes" / "causes.json"
@@ -320,6 +321,20 @@ def cause_codes() -> str:
     )
 
 
+def spans() -> str:
+    """The steps of a pass, which are the spans below that of the pass."""
+    from hpc.autoscale.autoscaler.steps import STEPS
+    from hpc.autoscale.autoscaler.telemetry import NAME, SAID_OF_A_PASS
+
+    def named(counts: Sequence[str]) -> str:
+        return ", ".join(f"`{name}`" for name in counts)
+
+    counts = ("cluster", "scheduler", *SAID_OF_A_PASS)
+    rows = [(f"`{NAME}.pass`", "The whole pass.", named(counts))]
+    rows += [(f"`{NAME}.{s.name}`", s.meaning, named(s.counts)) for s in STEPS.values()]
+    return table(("span", "what is done in it", f"attributes, each after `{NAME}.`"), rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "node-properties": node_properties,
     "constraint-keywords": constraint_keywords,
@@ -335,6 +350,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "figures": figures,
     "causes": causes,
     "cause-codes": cause_codes,
+    "spans": spans,
 }
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from builders.fake_scheduler import cluster, now, run, scheduler
+from hpc.autoscale.autoscaler.steps import STEPS
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.config.check import check_config
@@ -113,6 +114,26 @@ def test_what_a_pass_that_could_not_look_did_not_see_is_not_zero(run, cluster, f
     # what is not known of a record of before is not said
     before = samples(text_of(of_pass(1.0, (), 0, {"ended_by": "x"}, {})))
     assert "hpc_autoscale_last_pass_duration_seconds" not in before
+
+
+def test_the_seconds_of_each_step_are_figures(run, files):
+    """Those of the journal, by name."""
+    run(journal={}, **files)
+    steps = {name for name in figures(files) if name.startswith("hpc_autoscale_last_pass_step")}
+    named = {name.partition('"')[2].partition('"')[0] for name in steps}
+    assert {"read", "limits", "match", "join", "create", "history"} <= named <= set(STEPS)
+
+
+def test_every_figure_is_in_the_documents(run, files):
+    """With its kind, its labels and its meaning."""
+    run(**files)
+    lines = Path(files["metrics"]["file"]).read_text().splitlines()
+    written = (ROOT / "docs" / "metrics.md").read_text()
+    for line in lines:
+        if line.startswith("# HELP "):
+            _, _, name, meaning = line.split(" ", 3)
+            kind = next(each.split()[3] for each in lines if each.startswith(f"# TYPE {name} "))
+            assert f"| `{name}` | {kind} |" in written and f"| {meaning} |" in written, name
 
 
 def test_each_set_of_labels_occurs_once():

@@ -120,6 +120,7 @@ class LoopJournal:
             else:
                 did = did_of(end)
                 recorder.lists["unsatisfied"] = unsatisfied_rows(end.unsatisfied)
+            did["steps"] = {name: round(seconds, 6) for name, seconds in one.steps.seconds.items()}
             trouble = (
                 _about_files(did, self._paths)
                 or replaced(self._before, self._paths)

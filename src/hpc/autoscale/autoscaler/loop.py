@@ -7,7 +7,7 @@ import copy
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from hpc.autoscale import clock as real_clock
 from hpc.autoscale import hpclogging as logging
@@ -20,11 +20,15 @@ from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reading import Prepared, Readings
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.autoscaler.telemetry import PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.util import NullSingletonLock, SingletonLock
+
+if TYPE_CHECKING:
+    from hpc.autoscale.journal.recording import PassRecorder
 
 NewDriver = Callable[[], SchedulerDriver]
 
@@ -90,6 +94,7 @@ class Autoscaler:
         self._result_handler = result_handler
         self._demand_known = demand_known
         self._journal = LoopJournal()
+        self._telemetry = Telemetry()
 
     def run_once(self) -> PassSummary:
         """One pass.
@@ -123,25 +128,50 @@ class Autoscaler:
     def _run(
         self, started_at: float, driver: SchedulerDriver, config: dict[str, Any]
     ) -> PassSummary:
-        """One pass, while the lock is held; it is in the journal afterwards."""
-        recorder = None if self.dry_run else self._journal.listen(config, driver, started_at)
-        if recorder is None:
+        """One pass, while the lock is held; of a real one there are traces and a record
+        afterwards."""
+        if self.dry_run:
             one = self._pass(driver, config)
             self._listen(one.run)
             return one.summary(started_at, self._clock.time())
+        with self._telemetry.of_pass(config, str(driver)) as spans:
+            summary = self._recorded(started_at, driver, config, spans)
+            if spans is not None:
+                spans.summary = summary
+            return summary
+
+    def _recorded(
+        self,
+        started_at: float,
+        driver: SchedulerDriver,
+        config: dict[str, Any],
+        spans: PassSpans | None,
+    ) -> PassSummary:
+        """A real pass, which is in the journal afterwards."""
+        recorder = self._journal.listen(config, driver, started_at)
+        if recorder is None:
+            one = self._pass(driver, config, spans)
+            self._listen(one.run)
+            return one.summary(started_at, self._clock.time())
         with recorder.listening():
-            one = self._pass(driver, recorder.around(config))
+            one = self._pass(driver, recorder.around(config), spans)
             self._journal.begin(recorder, one, self._readings)
             try:
                 self._listen(one.run)
             except Exception as error:
                 with recorder.outside():
                     took = max(0.0, self._clock.time() - started_at)
-                self._journal.keep(recorder, one, error, took)
+                self._keep(recorder, one, error, took)
                 raise
         summary = one.summary(started_at, self._clock.time())
-        self._journal.keep(recorder, one, summary, summary.duration)
+        self._keep(recorder, one, summary, summary.duration)
         return summary
+
+    def _keep(
+        self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception, took: float
+    ) -> None:
+        with one.steps.doing("state"):
+            self._journal.keep(recorder, one, end, took)
 
     def look(self) -> Pass:
         """A pass without a lock, of which nobody is told, for callers that act on it.
@@ -204,12 +234,14 @@ class Autoscaler:
         self._driver_is_fresh = False
         return self._prepared(self.driver)
 
-    def _pass(self, driver: SchedulerDriver, config: dict[str, Any]) -> Pass:
-        """A pass that has not begun."""
+    def _pass(
+        self, driver: SchedulerDriver, config: dict[str, Any], spans: PassSpans | None = None
+    ) -> Pass:
+        """A pass that has not begun; `spans` hears of its steps."""
         recorder = config.get("_journal")  # what the configuration comes to is in its record
         with nullcontext() if recorder is None else recorder.outside():
             config = self._config_under_lock(config)
-        return Pass(
+        one = Pass(
             config,
             driver,
             self._readings,
@@ -220,6 +252,8 @@ class Autoscaler:
             self._interval or _configured_interval(config),
             self._demand_known,
         )
+        one.steps.begun = spans.begun if spans else None
+        return one
 
     def _prepared(self, driver: SchedulerDriver) -> Prepared:
         """A driver that is ready for a pass, and its configuration."""

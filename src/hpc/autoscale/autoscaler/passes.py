@@ -20,6 +20,7 @@ from hpc.autoscale.autoscaler.faults import Faults, one_line, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
+from hpc.autoscale.autoscaler.steps import PassSteps
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
@@ -31,6 +32,7 @@ from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import AWAY, Gate, Refusal, Why, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
@@ -91,6 +93,7 @@ class Pass:
         self._recorder: PassRecorder | None = config.get("_journal")  # by `hpc.autoscale.journal`
         self.faults = Faults(recorder=self._recorder)
         self.outcome: dict[str, Any] = {}
+        self.steps = PassSteps(self.outcome, self.faults.found)
         self.notes: list[str] = []
         self._readings = readings
         self._another_driver = another_driver
@@ -132,9 +135,12 @@ class Pass:
             return
         failed = self._handle_failed(demand.failed_nodes)
         self._grow(calculator, demand)
-        if self._remember(calculator):
+        with self.steps.doing("history"):
+            may_shrink = self._remember(calculator)
+        if may_shrink:
             self._shrink(calculator, [*self._marked, *failed])
-        self._tell_why_jobs_wait()
+        with self.steps.doing("tell"):
+            self._tell_why_jobs_wait()
 
     def _tell_why_jobs_wait(self) -> None:
         """Let the driver put it where users look, for jobs of which there is something new."""
@@ -187,7 +193,9 @@ class Pass:
         The driver is asked also when there are none: some do there what is to be done in every
         pass.
         """
-        jobs, scheduler_nodes = self._reading = self._heard(self._readings.read)
+        with self.steps.doing("read"):
+            jobs, scheduler_nodes = self._reading = self._heard(self._readings.read)
+            self.steps.note(jobs=len(jobs), hosts=len(scheduler_nodes))
         logging.debug("read %d jobs and %d nodes", len(jobs), len(scheduler_nodes))
         if self.dry_run:
             return []
@@ -209,15 +217,28 @@ class Pass:
         return reading
 
     def _handle_failed(self, nodes: list[Node]) -> list[Node]:
-        return self.faults.nodes("handling failed nodes", self.driver.handle_failed_nodes, nodes)
+        handle = self.driver.handle_failed_nodes
+        with self.steps.doing("failed"):
+            return self.faults.nodes("handling failed nodes", handle, nodes)
 
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
-        calculator, jobs = self._new_calculator(self.config, self.driver)
+        with self.steps.doing("limits"):
+            calculator, jobs = self._new_calculator(self.config, self.driver)
+            nodes, buckets = calculator.node_mgr.get_nodes(), calculator.node_mgr.get_buckets()
+            self.steps.note(nodes=len(nodes), buckets=len(buckets))
         self._calculator = calculator
         if self._recorder is not None:
             self._recorder.heard_validation(self._reading[1], calculator.node_mgr)
         self._jobs = jobs
         self._requests = [job.name for job in jobs if isinstance(job, WantedNodes)]
+        with self.steps.doing("check"):
+            self._hold_against_history(calculator, marked)
+        with self.steps.doing("match"):
+            return calculator, self._match(calculator, jobs)
+
+    def _hold_against_history(self, calculator: DemandCalculator, marked: list[Node]) -> None:
+        """Learn what of the reading can be believed, and close the nodes that are to get no
+        work."""
         self._check(calculator.node_mgr)
         self._take_gate(calculator.node_mgr)
         calculator.node_history.rhythm = self._rhythm
@@ -236,6 +257,9 @@ class Pass:
             node.closed = True
         self._give_up(calculator, [*marked, *lost])
         self._close_in_doubt(calculator.node_mgr)
+
+    def _match(self, calculator: DemandCalculator, jobs: Sequence[Job]) -> DemandResult:
+        """Place the jobs."""
         self._note_required(calculator)
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context, self._gangs)
         self.notes += self._gangs.notes
@@ -249,6 +273,7 @@ class Pass:
             )
         self.faults.guard("choosing nodes of workers", self._choose_workers, calculator)
         demand = calculator.finish()
+        self.steps.note(wanted=len(demand.new_nodes))
         give_attributes(jobs, demand.new_nodes)
         self.outcome.update(
             jobs=len(jobs),
@@ -257,7 +282,7 @@ class Pass:
             failed=node_names(demand.failed_nodes),
             demand=demand,
         )
-        return calculator, demand
+        return demand
 
     def _note_required(self, calculator: DemandCalculator) -> None:
         """Remember which nodes are required before anything is placed on them, where workers are
@@ -378,13 +403,15 @@ class Pass:
         ]
         planned = list(demand.new_nodes)
         self._set_context("[joining]")
-        self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
-        self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
+        with self.steps.doing("join"):
+            self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
+            self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
         self._set_context("[scaling]")
         self._gangs.save()
         self.notes += self._gangs.problems
-        booted, shortage = commanding.boot(calculator, planned, self.faults)
-        self.outcome.update(booted)
+        with self.steps.doing("create"):
+            booted, shortage = commanding.boot(calculator, planned, self.faults)
+            self.outcome.update(booted)
         self.notes += shortage
         self.outcome["hosts_started"] = self._start_hosts(existing)
         self.outcome["booting"] = node_names(
@@ -393,11 +420,12 @@ class Pass:
 
     def _start_hosts(self, existing: Sequence[Node]) -> tuple[str, ...]:
         """Start the workers of hosts on premises that work was placed on."""
-        started = self._hosts.start(
-            existing,
-            self._reported_on_premises(existing),
-            lambda node: parse_boot_timeout(self.config, node),
-        )
+        with self.steps.doing("hosts"):
+            started = self._hosts.start(
+                existing,
+                self._reported_on_premises(existing),
+                lambda node: parse_boot_timeout(self.config, node),
+            )
         return node_names(started)
 
     def _serve_hosts_alone(self, error: CycleCloudError) -> None:
@@ -449,6 +477,31 @@ class Pass:
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
         gate = calculator.node_mgr.gate
+        with self.steps.doing("idle"):
+            idle, hosts = self._find_idle(calculator, failed)
+        with self.steps.doing("drain"):
+            leaving, drained = commanding.vacate(
+                self.driver,
+                gate,
+                failed,
+                self._late,
+                idle,
+                self.faults,
+                self._leaving,
+                self._claim,
+            )
+            self.outcome["drained"] = drained
+        self._facts.why.update((key_of(node), "marked") for node in self._marked)
+        if leaving:
+            self._delete(calculator, leaving)
+        if hosts:
+            with self.steps.doing("hosts"):
+                self._stop_hosts(calculator, hosts)
+
+    def _find_idle(
+        self, calculator: DemandCalculator, failed: Sequence[Node]
+    ) -> tuple[list[Node], list[Node]]:
+        """The nodes that may be drained, and the hosts on premises whose workers may stop."""
         idle = self._idle(calculator)
         hosts = [node for node in idle if is_on_premises(node)]
         idle = [node for node in idle if node.managed]
@@ -463,15 +516,7 @@ class Pass:
             given_back=node_names(surplus),
         )
         idle += surplus
-        leaving, drained = commanding.vacate(
-            self.driver, gate, failed, self._late, idle, self.faults, self._leaving, self._claim
-        )
-        self._facts.why.update((key_of(node), "marked") for node in self._marked)
-        self.outcome["drained"] = drained
-        if leaving:
-            self._delete(calculator, leaving)
-        if hosts:
-            self._stop_hosts(calculator, hosts)
+        return idle, hosts
 
     def _stop_hosts(self, calculator: DemandCalculator, hosts: list[Node]) -> None:
         """Stop the workers of idle hosts on premises, once the scheduler has drained them and was
@@ -509,14 +554,16 @@ class Pass:
         """Delete nodes that were drained, unless they are needed after all."""
         self._note_given_up(calculator, leaving)
         read_again = functools.partial(self._look_again, calculator)
-        free, spared = commanding.look_twice(
-            calculator, read_again, self._gone, leaving, self.faults, self._wanted_again
-        )
-        self._report_away(calculator.node_mgr)
-        self.outcome["spared"] = spared
-        self.outcome["deleted"] = commanding.delete(
-            calculator, self.driver, free, self.faults, self._leaving
-        )
+        with self.steps.doing("read_again"):
+            free, spared = commanding.look_twice(
+                calculator, read_again, self._gone, leaving, self.faults, self._wanted_again
+            )
+            self._report_away(calculator.node_mgr)
+            self.outcome["spared"] = spared
+        with self.steps.doing("delete"):
+            self.outcome["deleted"] = commanding.delete(
+                calculator, self.driver, free, self.faults, self._leaving
+            )
 
     def surplus(self, reported: Collection[str] | None = None) -> Surplus:
         """What demand leaves of the nodes; `reported` as in `surplus_of`."""

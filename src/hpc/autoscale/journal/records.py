@@ -45,7 +45,8 @@ class PassRecord:
     - `decided`: the commands in their order, each an object with at least `action` and `nodes`,
       names of nodes
     - `did`: what `PassSummary.fields` says, without counts; `unsatisfied` with the `reason` of
-      each; and `ended_by`, the error that ended the pass, where one did
+      each; `steps`, the seconds that each step took; and `ended_by`, the error that ended the pass,
+      where one did
     - `doors`: what else is needed to decide the same again (`recording`)
     - `number`: the how-manieth record of the journal it is, from 1
     """

@@ -36,11 +36,19 @@ def of_pass(
     return [
         _gauge("last_pass_timestamp_seconds", "When the last pass began.", at),
         _gauge("last_pass_duration_seconds", "How long it took.", did.get("duration")),
+        _of_steps(did.get("steps") or {}),
         _gauge("last_pass_ok", "Whether nothing went wrong in it.", float(not problems)),
         _gauge("last_pass_errors", "What went wrong in it.", len(problems)),
         # what a pass that was ended has read, and whether it has, nobody knows: that is not zero
         *_of_look(nodes, jobs, did, status, has_looked=not did.get("ended_by")),
     ]
+
+
+def _of_steps(seconds: Mapping[str, float]) -> Metric:
+    family = Metric(f"{PREFIX}last_pass_step_seconds", "How long each step of it took.")
+    for name, took in seconds.items():
+        family.add(took, step=name)
+    return family
 
 
 def _of_look(

@@ -36,7 +36,7 @@ from hpc.autoscale.replaying.doors import (
 )
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 
-_NOT_COMPARED = ("duration",)
+_NOT_COMPARED = ("duration", "steps")
 _OF_THE_SITE = ("logging", "lock_file", "read_only")
 
 
