@@ -121,6 +121,29 @@ def test_how_things_stand(site, simulator):
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_how_the_last_pass_ended(site):
+    """By the journal, of which a site has one by default: ok, or with which error."""
+    site.path.write_text(json.dumps({**json.loads(site.path.read_text()), "journal": {}}))
+    site.jobs(a=4)
+    assert site.stands()["last_end"] is None
+    site("autoscale")
+    good = site.stands()["last_end"]
+    assert (good["error"], good["failed"], good["last_good"]) == ("", False, good["at"])
+    assert good["took"] > 0
+    assert "ok in" in site("status")
+    (site.home / "jobs.json").unlink()
+    with pytest.raises(SystemExit):
+        site("autoscale")
+    site.capsys.readouterr()
+    site.jobs(a=4)
+    found = site.stands()
+    bad = found["last_end"]
+    assert bad["failed"] and "jobs.json" in bad["error"] and bad["at"] > good["at"]
+    assert found["last_pass"] == pytest.approx(bad["at"] + bad["took"])
+    out = site("status")
+    assert "failed after" in out and "No such file" in out
+
+
 def test_what_fails_is_said_with_the_servers_words(site, simulator):
     """The nodes that failed, and what rests because of it."""
     site("create_nodes", "-a", "no", "-n", "2")

@@ -18,6 +18,7 @@ from hpc.autoscale.cli.standing import (
 )
 from hpc.autoscale.cli.standing_text import screen, summary_line
 from hpc.autoscale.cli.status import _STYLES, keep_looking
+from hpc.autoscale.metrics.health import PassEnd
 from hpc.autoscale.rehearsal import Cost
 
 AT = 1_700_000_000.0
@@ -27,6 +28,7 @@ QUIET = Standing(
     lock_holders=(),
     last_pass=AT - 12,
     next_pass=AT + 48,
+    last_end=None,
     cost=Cost(),
     cost_planned=Cost(),
     buckets=(),
@@ -63,13 +65,48 @@ BUSY = replace(
 )
 
 
+FAILING = replace(BUSY, last_end=PassEnd(AT - 80, 68.0, f"reading: {NASTY}", True, AT - 700))
+
+
+@pytest.mark.parametrize(
+    ("end", "lines"),
+    [
+        (None, ["last pass 12 s ago, next in 48 s"]),
+        (PassEnd(AT - 14, 2.04, "", False, AT - 14), ["last pass 12 s ago: ok in 2.0 s, next in"]),
+        (
+            PassEnd(AT - 72, 60.0, "driver: no answer", True, AT - 600),
+            [
+                "last pass 12 s ago: failed after 60 s, next in 48 s",
+                "  driver: no answer (the last good one began 10 min ago)",
+            ],
+        ),
+        (
+            PassEnd(AT - 13, 1.0, "starting nodes: no capacity", False, None),
+            ["last pass 12 s ago: with errors in 1.0 s,", "  starting nodes: no capacity"],
+        ),
+        (PassEnd(AT - 12, None, "x", True, None), ["last pass 12 s ago: failed, next in 48 s"]),
+    ],
+)
+@pytest.mark.parametrize("width", [80, 200])
+def test_how_the_last_pass_ended(end, lines, width):
+    """And when the next one is due; the lock is said beside it or below it."""
+    found = shown(replace(QUIET, last_end=end), width)
+    start = found.index(next(each for each in found if each.startswith("last pass")))
+    told = [each for each in found[start:] if "lock free" not in each or "last pass" in each]
+    for line, wanted in zip(told, lines, strict=False):
+        assert line.startswith(wanted)
+    assert any("lock free" in line for line in found)
+    said = summary_line(replace(QUIET, last_end=end))
+    assert (f"last pass: {end.error}" in said) if end and end.error else "last pass" not in said
+
+
 def shown(standing, width):
     """The lines of a screen."""
     return [line.whole for line in screen(standing, width)]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-@pytest.mark.parametrize("standing", [QUIET, BUSY], ids=["quiet", "busy"])
+@pytest.mark.parametrize("standing", [QUIET, BUSY, FAILING], ids=["quiet", "busy", "failing"])
 def test_it_fits(standing, width):
     """No line is wider than the terminal, nor acts on it."""
     lines = shown(standing, width)

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from builders.fake_scheduler import cluster, now, run, scheduler
+from builders.fake_scheduler import cluster, now, raising, run, scheduler
 from hpc.autoscale.autoscaler.steps import STEPS
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.config.check import check_config
+from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.metrics import Health, Metric, read_health, text_of
 from hpc.autoscale.metrics.families import of_pass
-from hpc.autoscale.metrics.health import HealthError
+from hpc.autoscale.metrics.health import HealthError, last_end
 from hpc.autoscale.testing import a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -298,6 +299,47 @@ def test_a_real_prometheus_has_the_figures(run, cluster, files, tmp_path):
         process.wait()
         server.shutdown()
         server.server_close()
+
+
+def test_how_the_last_pass_ended(run, cluster, files, now, tmp_path, monkeypatch):
+    """By the health file, by the journal, and by whichever knows of a later pass."""
+    health, journal = files["metrics"]["health_file"], str(tmp_path / "journal")
+    assert last_end(health, journal) is None and last_end(None, None) is None
+    own = {"journal": {"directory": journal}}
+    run(**own, **files)
+    good = last_end(health, journal)
+    assert (good.at, good.error, good.failed, good.last_good) == (now.now, "", False, now.now)
+    assert good == last_end(None, journal) and good.took is not None
+    now.sleep(60)
+    error = Throttled("http://x", 429, "slow down", 7.0, "wait")
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "get_nodes", raising(error))
+        with pytest.raises(Throttled):
+            run(**own)
+    # the journal alone has this one; when the last good one was, the health file knows
+    bad = last_end(health, journal)
+    assert bad.failed and "slow down" in bad.error and (bad.at, bad.last_good) == (now.now, good.at)
+    assert last_end(None, journal).last_good is None
+    assert last_end(health, None) == good
+    now.sleep(60)
+    run(journal=False, **files)
+    assert last_end(health, journal).at == now.now
+
+
+def test_the_end_of_a_journal_that_cannot_be_read_is_not_known(tmp_path, run):
+    """Whatever is in its last record; what is cut off is none."""
+    journal = tmp_path / "journal"
+    run(journal={"directory": str(journal)})
+    at = last_end(None, str(journal)).at
+    (file,) = journal.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:-30])
+    assert last_end(None, str(journal)).at == at
+    for text in (b"[]", b'{"version": 1, "at": 5}', b'{"version": 99, "at": 5, "did": {}}'):
+        file.write_bytes(whole + packed(text))
+        assert last_end(None, str(journal)) is None
+    file.write_bytes(b"rubbish" * 99)
+    assert last_end(None, str(journal)) is None
 
 
 def test_health_of_nobody():

@@ -102,8 +102,8 @@ class Telemetry:
 
 
 class PassSpans:
-    """The spans of one pass. `begun` is for `PassSteps`. `summary`: what came of the pass, once that is
-    known."""
+    """The spans of one pass. `begun` is for `PassSteps`. `summary`: what came of the pass, once
+    that is known."""
 
     def __init__(self, tracer: Tracer, config: Mapping[str, Any], scheduler: str) -> None:
         self._tracer = tracer

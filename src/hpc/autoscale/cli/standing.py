@@ -13,7 +13,9 @@ from typing import Any
 
 from hpc.autoscale.autoscaler import hooks, learning
 from hpc.autoscale.autoscaler.faults import call_with_up_to
+from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.config.clusters import members_of
@@ -24,6 +26,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.locks import holders_of
+from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
 from hpc.autoscale.node.limits import UNLIMITED
 from hpc.autoscale.node.node import Node
@@ -44,6 +47,9 @@ GROUPS_JUDGED = 8
 """For how many groups of jobs that are alike it is worked out why they wait."""
 
 _NAMED_JOBS = 3
+
+_LATE = 2.0
+"""How many seconds the node history may be written after a pass has ended, by the clock."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +106,16 @@ class FailedNode:
 @dataclass(frozen=True)
 class Standing:
     """How things stand at a time. `clusters`: names with where they are. `jobs`: how many `run`,
-    `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` and
-    `next_pass`: unix times, None when unknown."""
+    `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` is when
+    the last pass ended, `next_pass` when the next one is due: unix times, None when unknown.
+    `last_end`: how the last one ended, None when unknown."""
 
     at: float
     clusters: Mapping[str, str]
     lock_holders: Sequence[str]
     last_pass: float | None
     next_pass: float | None
+    last_end: PassEnd | None
     cost: Cost
     cost_planned: Cost
     buckets: Sequence[BucketStanding]
@@ -139,6 +147,7 @@ class Noted:
     busy: set[object] = field(default_factory=set)
     used: dict[tuple[str, str], int] = field(default_factory=dict)
     updates: Sequence[float] = ()
+    home: str = ""
 
 
 def look(
@@ -155,6 +164,7 @@ def look(
     ) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = call_with_up_to(new_calculator, own, driver)
         node_mgr = calculator.node_mgr
+        noted.home = driver.autoscale_home
         hosts = hooks.read(driver, own)[1]
         noted.jobs = jobs
         noted.updates = calculator.node_history.updates()
@@ -165,7 +175,7 @@ def look(
 
     found = rehearsed(noting)
     holders = holders_of(config)
-    last, following = _passes(config, noted.updates)
+    last, following, end = _passes(config, noted)
     nodes = [*found.demand.compute_nodes]
     node_mgr = found.calculator.node_mgr if found.calculator else None
     return Standing(
@@ -174,6 +184,7 @@ def look(
         lock_holders=holders,
         last_pass=last,
         next_pass=following,
+        last_end=end,
         cost=found.before,
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
         buckets=_buckets(nodes, noted.busy),
@@ -196,14 +207,26 @@ def _clusters(config: Mapping[str, Any], node_mgr: NodeManager | None) -> dict[s
     return {name: away.get(name) or str(own.get("url") or "") for name, own in members}
 
 
-def _passes(config: Mapping[str, Any], times: Sequence[float]) -> tuple[float | None, float | None]:
-    """When the last pass was, by the times at which the node history was updated, and when the next
-    one is due, where it is known how often there is one."""
-    if not times:
-        return None, None
+def _passes(
+    config: Mapping[str, Any], noted: Noted
+) -> tuple[float | None, float | None, PassEnd | None]:
+    """When the last pass ended, when the next one is due, where it is known how often there is one,
+    and how the last one ended.
+
+    Of passes that could look the node history tells, of all of them the health file and the
+    journal, where there are such.
+    """
+    health_file = (config.get(SECTION) or {}).get("health_file")
+    end = last_end(health_file, journal_path(config, noted.home))
+    times = list(noted.updates)
+    if end is not None and times and end.ended + _LATE < times[-1]:
+        end = None  # it is of an earlier one
+    last = max([*times[-1:], *([end.ended] if end else [])], default=None)
+    if last is None:
+        return None, None, None
     declared = (config.get("autoscale") or {}).get("interval")
     interval = float(declared) if declared else usual_interval(times, Rhythm())
-    return times[-1], None if interval is None else times[-1] + interval
+    return last, None if interval is None else last + interval, end
 
 
 def _buckets(nodes: Iterable[Node], busy: set[object]) -> list[BucketStanding]:

@@ -38,6 +38,9 @@ ROOMS = (Room(12, 6, 9, 5, 4), Room(8, 4, 5, 3, 2), Room(5, 3, 4, 2, 1), Room(2,
 
 _WORTH_SHOWING = 0.01
 
+_IN_A_LOG = 120
+"""How much of an error stands in a line of a log, in characters."""
+
 
 class Line(NamedTuple):
     """A line of the screen, or its left half: then `beside` is the other. `style`: `title`, `bad`,
@@ -101,6 +104,8 @@ def summary_line(standing: Standing) -> str:
         f"{in_utc(standing.at)} {nodes or 'no nodes'}; jobs: {jobs['run']} running,"
         f" {jobs['will_start']} waiting, {jobs['stuck']} stuck; {standing.cost}"
     )
+    if standing.last_end is not None and standing.last_end.error:
+        said += f"; last pass: {_cut(on_one_line(standing.last_end.error), _IN_A_LOG)}"
     return on_one_line(said)
 
 
@@ -108,26 +113,57 @@ def _head(standing: Standing, width: int) -> Iterator[Line]:
     where = ", ".join(f"{name} at {url}" for name, url in standing.clusters.items())
     at = f"{datetime.fromtimestamp(standing.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     yield Line(_ends(_cut(where, width - len(at) - 2), at, width), "title")
-    if standing.last_pass is None:
-        passes = "no pass so far"
-    else:
-        passes = f"last pass {in_time(standing.at - standing.last_pass)} ago"
-        if standing.next_pass is not None:
-            left = standing.next_pass - standing.at
-            passes += f", next in {in_time(left)}" if left >= 0 else f", {in_time(-left)} late"
     lock = (
         f"lock held by {', '.join(standing.lock_holders)}"
         if standing.lock_holders
         else ("lock free: no loop is in a pass")
     )
     late = standing.next_pass is not None and standing.at - standing.next_pass > 60
-    yield Line(_ends(passes, lock, width), "warn" if late else "plain")
+    passes, style = _said_of_passes(standing), "warn" if late else "plain"
+    fits = len(passes) + len(lock) + 2 <= width
+    yield Line(_ends(passes, lock, width) if fits else _cut(passes, width), style)
+    yield from _said_of_error(standing, width)
+    if not fits:
+        yield Line(_cut(lock, width))
     cost = f"{standing.cost} for {counted(_existing(standing), 'node')}"
     yield Line(_cut(cost, width))
     if standing.nodes["planned"]:
         planned = counted(standing.nodes["planned"], "node")
         more = f"the next pass wants {planned} more for {standing.cost_planned}"
         yield Line(_cut(more, width))
+
+
+def _said_of_error(standing: Standing, width: int) -> Iterator[Line]:
+    """What went wrong in the last pass, and when there was a good one."""
+    end = standing.last_end
+    if end is None or not end.error:
+        return
+    text = on_one_line(end.error)
+    if end.last_good is not None:
+        text += f" (the last good one began {in_time(standing.at - end.last_good)} ago)"
+    for line in _wrapped(text, width - 2, 3):
+        yield Line(f"  {line}", "bad")
+
+
+def _said_of_passes(standing: Standing) -> str:
+    """The last pass and the next one, in words."""
+    if standing.last_pass is None:
+        return "no pass so far"
+    said = f"last pass {in_time(standing.at - standing.last_pass)} ago"
+    end = standing.last_end
+    if end is not None:
+        took = "" if end.took is None else f" {_seconds(end.took)}"
+        how = "failed after" if end.failed else "ok in" if not end.error else "with errors in"
+        said += f": {how}{took}" if took else f": {how.partition(' ')[0]}"
+    if standing.next_pass is not None:
+        left = standing.next_pass - standing.at
+        said += f", next in {in_time(left)}" if left >= 0 else f", {in_time(-left)} late"
+    return said
+
+
+def _seconds(seconds: float) -> str:
+    """A duration of which tenths of a second matter while it is short."""
+    return f"{seconds:.1f} s" if seconds < 10 else in_time(seconds)
 
 
 def _existing(standing: Standing) -> int:

@@ -103,6 +103,20 @@ def frames(file: io.BufferedIOBase, size: int, offset: int = 0) -> Iterator[Chun
         offset = following
 
 
+def last_of(file: io.BufferedIOBase, size: int) -> Chunk | None:
+    """The last record of a file that is whole; None where there is none. Unpacks no other."""
+    last: int | None = None
+    offset: int | None = 0
+    while offset is not None and offset < size:
+        length = _length_at(file, offset)
+        if length is None:
+            offset = _next_start(file, offset + 1, size)
+        else:
+            last = offset if offset + length <= size else last
+            offset += length
+    return None if last is None else next(frames(file, size, last))
+
+
 def _is_rest(file: io.BufferedIOBase, offset: int) -> bool:
     """Whether what is here may be all that was written of a head; a machine that lost power leaves
     zeros."""

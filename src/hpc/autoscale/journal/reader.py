@@ -16,7 +16,7 @@ from typing import Any
 from hpc.autoscale.journal.changes import changed
 from hpc.autoscale.journal.errors import GarbledRecord, JournalError, NewerJournal
 from hpc.autoscale.journal.files import files_in
-from hpc.autoscale.journal.frames import Chunk, frames
+from hpc.autoscale.journal.frames import Chunk, frames, last_of
 from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from_lists
 
 Lists = dict[str, dict[str, Any]]
@@ -151,6 +151,20 @@ class FilePasses:
         if self.first_at is None:
             self.first_at = float(document["at"])
         return from_lists(document, self._lists, dict(self._known), number)
+
+
+def last_did(path: str | os.PathLike[str]) -> tuple[float, dict[str, Any]] | None:
+    """When the last pass of a journal began, and what it did but for lists of names and jobs; None
+    where that cannot be read. Reads one record."""
+    try:
+        newest = files_in(path)[-1]
+        with open(newest, "rb") as file:
+            frame = last_of(file, newest.stat().st_size)
+        document = _document(frame, f"journal {newest}") if frame else {}
+    except (JournalError, OSError):
+        return None
+    did = document.get("did")
+    return (float(document["at"]), did) if isinstance(did, dict) else None
 
 
 def _document(frame: Chunk, where: str) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, unreadable
+from hpc.autoscale.journal.reader import last_did
 from hpc.autoscale.wholefiles import unwritable, write_whole
 
 COUNTED = ("created", "started", "joined", "drained", "deleted")
@@ -28,14 +30,16 @@ class Health:
     """What is known of all passes. Times are unix seconds; None where there was none.
 
     `last_pass` and `last_good_pass` say when they began, `last_duration` how many seconds the last
-    one took. `passes` are all that began, `failed` those that could not look, and `with_errors`
-    those in which something went wrong. `nodes`: how often something was done to a node.
+    one took, `last_failed` whether it could not look. `passes` are all that began, `failed` those
+    that could not look, and `with_errors` those in which something went wrong. `nodes`: how often
+    something was done to a node.
     """
 
     last_pass: float | None = None
     last_good_pass: float | None = None
     last_duration: float | None = None
     last_error: str = ""
+    last_failed: bool = False
     passes: int = 0
     failed: int = 0
     with_errors: int = 0
@@ -51,6 +55,7 @@ class Health:
             last_good_pass=self.last_good_pass if problems else at,
             last_duration=did.get("duration"),
             last_error=str(problems[0]) if problems else "",
+            last_failed=bool(did.get("ended_by")),
             passes=self.passes + 1,
             failed=self.failed + bool(did.get("ended_by")),
             with_errors=self.with_errors + bool(problems and not did.get("ended_by")),
@@ -67,6 +72,43 @@ class Health:
             write_whole(path, json.dumps(asdict(self)) + "\n", 0o644)
         except OSError as error:
             raise HealthError(f"health file {path}: {unwritable(error)}") from error
+
+
+@dataclass(frozen=True)
+class PassEnd:
+    """How a pass ended: when it began in unix seconds, how many seconds it took, and the first
+    thing that went wrong in it; nothing where all was well. `failed`: it could not look.
+    `last_good`: when the last good pass began. None where something is not known."""
+
+    at: float
+    took: float | None
+    error: str
+    failed: bool
+    last_good: float | None
+
+    @property
+    def ended(self) -> float:
+        """When it ended, as far as that is known."""
+        return self.at + (self.took or 0.0)
+
+
+def last_end(health_file: str | None, journal: str | None) -> PassEnd | None:
+    """How the last pass ended, by the health file or by the journal, whichever has a later one;
+    None where neither tells."""
+    health = Health()
+    if health_file:
+        with suppress(HealthError):
+            health = read_health(health_file)
+    found = last_did(journal) if journal else None
+    if found is not None and found[0] >= (health.last_pass or 0.0):
+        at, did = found
+        known = health if health.last_pass == at else health.after(at, did)
+        good = known.last_good_pass
+        return PassEnd(at, did.get("duration"), known.last_error, bool(did.get("ended_by")), good)
+    if health.last_pass is None:
+        return None
+    took, error = health.last_duration, health.last_error
+    return PassEnd(health.last_pass, took, error, health.last_failed, health.last_good_pass)
 
 
 def read_health(path: str | os.PathLike[str]) -> Health:
@@ -90,6 +132,8 @@ def _check(health: Health) -> None:
     for name in ("passes", "failed", "with_errors"):
         if not isinstance(getattr(health, name), int):
             raise ValueError(f"{name}: {getattr(health, name)!r}")
+    if not isinstance(health.last_error, str) or not isinstance(health.last_failed, bool):
+        raise ValueError(f"last_error: {health.last_error!r}, last_failed: {health.last_failed!r}")
     for name in ("last_pass", "last_good_pass", "last_duration"):
         if not isinstance(getattr(health, name), int | float | None):
             raise ValueError(f"{name}: {getattr(health, name)!r}")
