@@ -34,6 +34,7 @@ from hpc.autoscale.errors import ConfigurationException, counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.locks import holders_of
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.wsgi.loopback import is_loopback
 
 if TYPE_CHECKING:
     from hpc.autoscale.ccbindings.replies import Reply
@@ -256,7 +257,7 @@ def _certificate(site: Site) -> Iterator[Observation]:
         if isinstance(problem, errors.CertificateError):
             yield _failed(one_line(problem), server.name)
         elif parts.scheme == "http":
-            if _is_here(parts.hostname or ""):
+            if is_loopback(parts.hostname or ""):
                 yield _ok("none needed: the server is on this machine", server.name)
             else:
                 yield _warning("none: the password goes to the server in the clear", server.name)
@@ -264,10 +265,6 @@ def _certificate(site: Site) -> Iterator[Observation]:
             yield _warning("not verified: verify_certificates is false", server.name)
         elif server.reply is not None:
             yield _expiry(parts.hostname or "", parts.port or 443, server)
-
-
-def _is_here(host: str) -> bool:
-    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def _expiry(host: str, port: int, server: Server) -> Observation:

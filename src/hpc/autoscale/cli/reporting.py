@@ -5,7 +5,6 @@ Only `azscale` has them. `hpc.autoscale.report` makes the page.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import sys
 from argparse import ArgumentParser
@@ -18,6 +17,7 @@ from hpc.autoscale.clock import Clock
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.journal import Journal
 from hpc.autoscale.wholefiles import unwritable, write_whole
+from hpc.autoscale.wsgi.loopback import is_loopback
 
 DEFAULT_PORT = 8445
 TOKEN = "AZSCALE_TOKEN"
@@ -89,7 +89,7 @@ class ReportCommands(JournalCommands):
         charts.check()
         tls = tls_of(tls_cert, tls_key)
         token = _token(token_file)
-        if token is None and not _is_loopback(bind):
+        if token is None and not is_loopback(bind):
             raise ConfigurationException(
                 f"--bind {bind}: expected a token for an address that others reach: name a file"
                 f" with --token-file, or set {TOKEN}"
@@ -127,10 +127,3 @@ def _token(path: str | None) -> str | None:
     if not token:
         raise ConfigurationException(f"--token-file: expected a token in {path}, found nothing")
     return token
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost"

@@ -25,6 +25,7 @@ from hpc.autoscale.report.charts import ChartError
 from hpc.autoscale.report.history import History
 from hpc.autoscale.report.page import content, page
 from hpc.autoscale.wsgi.basic import Login
+from hpc.autoscale.wsgi.loopback import is_loopback
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -33,7 +34,6 @@ USER = "azscale"
 EVERY = 10
 """Seconds between two questions of a page."""
 
-_HERE = frozenset({"127.0.0.1", "localhost", "::1"})
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'self';"
     " connect-src 'self'; base-uri 'none'; form-action 'none'"
@@ -241,6 +241,6 @@ class LiveApplication:
 
 def _is_of_this_machine(host: str) -> bool:
     try:
-        return urlsplit(f"//{host}").hostname in _HERE
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         return False
