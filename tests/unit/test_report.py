@@ -5,12 +5,15 @@ import itertools
 import json
 import math
 import re
+import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from builders.journals import (
     START,
@@ -20,6 +23,7 @@ from builders.journals import (
     a_status,
     a_waiting_job,
 )
+from hpc.autoscale.cli import reporting
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.hpctypes import Location, VMSize
@@ -31,6 +35,7 @@ from hpc.autoscale.report.history import FOREMOST, LIVES, OTHERS, SPANS, of_reco
 from hpc.autoscale.report.live import LiveApplication, LivePage
 from hpc.autoscale.report.page import page
 from hpc.autoscale.wsgi.basic import Login
+from hpc.autoscale.wsgi.server import WsgiServer
 
 PRICE = price_per_hour(Location("westus2"), VMSize("Standard_F4s_v2")) or 0.0
 
@@ -578,3 +583,103 @@ def test_without_a_good_pass_a_probe_hears_that(tmp_path: Path) -> None:
 def test_a_journal_that_is_away_is_said_on_the_page(tmp_path: Path) -> None:
     status, _, text = ask(LiveApplication(LivePage(str(tmp_path / "none"), MockClock())))
     assert status == "200 OK" and "none" in text
+
+
+@pytest.mark.parametrize("option", [True, False])
+def test_serve_answers_who_has_the_token(
+    journal: Path,
+    tmp_path: Path,
+    option: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of a file, or of the environment; with it, on an address that others reach."""
+    monkeypatch.delenv("AZSCALE_TOKEN", raising=False)
+    (tmp_path / "token").write_text("open sesame\n")
+    more = ["--token-file", str(tmp_path / "token")] if option else []
+    if not option:
+        monkeypatch.setenv("AZSCALE_TOKEN", "open sesame")
+    answers: list[int] = []
+
+    def serve(server: WsgiServer, begun: Callable[[], None]) -> None:
+        server.start()
+        try:
+            begun()
+            for login in (None, ("azscale", "wrong"), ("azscale", "open sesame")):
+                url = f"http://127.0.0.1:{server.url.rpartition(':')[2]}/health"
+                answers.append(requests.get(url, auth=login, timeout=10).status_code)
+        finally:
+            server.stop()
+
+    monkeypatch.setattr(reporting, "serve_until_stopped", serve)
+    main(["serve", str(journal), "--port", "0", "--bind", "0.0.0.0", *more])
+    said = capsys.readouterr()
+    assert answers == [401, 401, 200] and said.out.startswith("http://")
+    assert "the user is azscale" in said.err and "sesame" not in said.out + said.err
+
+
+def test_serve_without_a_token_on_this_machine(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("AZSCALE_TOKEN", raising=False)
+    monkeypatch.setattr(reporting, "serve_until_stopped", lambda server, begun: begun())
+    main(["serve", str(journal), "--port", "0", "--bind", "localhost"])
+    assert "the user is" not in capsys.readouterr().err
+
+
+def test_a_token_file_without_a_token(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "token").write_text(" \n")
+    with pytest.raises(SystemExit):
+        main(["serve", str(journal), "--token-file", str(tmp_path / "token")])
+    assert "expected a token in" in capsys.readouterr().err
+
+
+def test_report_says_what_it_could_not_read(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr and in the page."""
+    (file,) = journal.glob("*.jsonl.gz")
+    with open(file, "ab") as handle:
+        handle.write(packed(b"[]") + packed(b'{"version": 1, "at": 9, "whole": true}'))
+    main(["report", str(journal), "--out", str(tmp_path / "page.html")])
+    assert "it is no record of a journal" in capsys.readouterr().err
+    assert "it is no record of a journal" in (tmp_path / "page.html").read_text()
+
+
+def test_charts_need_what_draws_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    with pytest.raises(charts.ChartError, match=r"pip install 'hpc-autoscale\[report\]'"):
+        charts.check()
+
+
+def test_a_chart_that_makes_no_sense_is_an_error() -> None:
+    with pytest.raises(charts.ChartError, match="a chart cannot be drawn"):
+        charts.svg({"mark": 7})
+
+
+def test_names_that_are_cut_alike_stay_apart() -> None:
+    nodes = [a_node_record(f"n{n}", Template="a" * 100 + str(n)) for n in range(2)]
+    scale = charts.nodes(of_records([a_pass_record(0, nodes)]), 900)["encoding"]["color"]["scale"]
+    assert len(set(scale["domain"])) == 2 and scale["domain"][1].endswith("… (2)")
+
+
+def test_a_node_that_failed_before_it_was_ready() -> None:
+    node = a_node_record("a", ready=False, State="Error")
+    history = of_records([a_pass_record(n, [node]) for n in range(2)])
+    rows = charts.lives(history, 900)["data"]["values"]
+    assert [row["s"] for row in rows] == ["failed"]
+    ready = of_records([a_pass_record(0, [a_node_record("a")]), a_pass_record(1, [node])])
+    rows = charts.lives(ready, 900)["data"]["values"]
+    assert [row["s"] for row in rows] == ["ready, then failed"]
+
+
+@pytest.mark.parametrize("at", ["NaN", "1e18", "-1e18", "Infinity"])
+def test_a_time_that_is_none_breaks_no_page(journal: Path, tmp_path: Path, at: str) -> None:
+    (file,) = journal.glob("*.jsonl.gz")
+    with open(file, "ab") as handle:
+        handle.write(packed(f'{{"version": 1, "at": {at}, "whole": true}}'.encode()))
+    main(["report", str(journal), "--out", str(tmp_path / "page.html")])
+    text = (tmp_path / "page.html").read_text()
+    assert "at: expected unix seconds" in text and "Nodes by bucket" in text

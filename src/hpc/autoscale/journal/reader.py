@@ -22,6 +22,7 @@ from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from
 Lists = dict[str, dict[str, Any]]
 
 _MARK_LENGTH = 64
+_LATEST = 1e11  # unix seconds, in the year 5138
 
 
 class Journal:
@@ -182,8 +183,10 @@ def _document(frame: Chunk, where: str) -> dict[str, Any]:
             f"{where}: expected a journal of version {VERSION} or older, found version {version}:"
             " read it with the version of hpc-autoscale that has written it, or a newer one"
         )
-    if not isinstance(document.get("at"), int | float):
-        raise GarbledRecord(f"{where}: at: expected unix seconds, found {document.get('at')!r}")
+    at = document.get("at")
+    # one that no calendar has is none, nor is NaN
+    if not isinstance(at, int | float) or not 0 <= at < _LATEST:
+        raise GarbledRecord(f"{where}: at: expected unix seconds, found {at!r}")
     found: dict[str, Any] = document
     return found
 

@@ -283,10 +283,7 @@ def _scrolled(name: str, rows: str) -> str:
 
 
 def _moment(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds:g}"
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def _text(value: object) -> str:
