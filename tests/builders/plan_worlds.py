@@ -26,7 +26,7 @@ from hpc.autoscale.ccbindings.lastseen import LastSeen
 from hpc.autoscale.ccbindings.several import Member, SeveralClusters
 from hpc.autoscale.commands import Ran
 from hpc.autoscale.onpremises.workers import RUN_EACH
-from hpc.autoscale.rehearsal import PlannedChange, Rehearsal, rehearse
+from hpc.autoscale.rehearsal import Rehearsal, rehearse
 from hpc.autoscale.requestsets.dynamic import marked
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore
 from hpc.autoscale.simulator.cluster import SimCluster
@@ -333,8 +333,9 @@ class PlanWorld:
         if "" in self.clusters:
             settings["cluster_name"] = "c1"
         else:
+            place = self.home.parent.name  # the clusters of others are other ones
             settings["clusters"] = [
-                {"name": name, "cluster_name": own, "url": f"https://{name}.example"}
+                {"name": name, "cluster_name": own, "url": f"https://{name}.{place}.example"}
                 for name, own in self.clusters.items()
             ]
         packing = rng.choice((None, {"policy": "least-waste"}, {"policy": "spot-first"}, _COST))
@@ -395,13 +396,14 @@ def done(before: Truth, after: Truth) -> Counter[tuple[str, str]]:
     return +rows
 
 
-def planned(changes: Sequence[PlannedChange], before: Truth) -> Counter[tuple[str, str]]:
-    """The same of a plan that was made when things were so."""
+def planned(found: Rehearsal, before: Truth) -> Counter[tuple[str, str]]:
+    """The same of what was foreseen when things were so."""
+    changes = found.changes
     names = {its_id: name for name, (its_id, _, _) in before["nodes"].items()}
     hosts = {
         names.get(its_id, host): is_open for host, (its_id, is_open) in before["hosts"].items()
     }
-    hosts.update((str(row.node), True) for row in changes if row.action == "join")
+    hosts = {**dict.fromkeys(map(str, found.summary.joined), True), **hosts}
     gone = {row.node for row in changes if row.action in ("delete", "stop_worker")}
     rows: Counter[tuple[str, str]] = Counter()
     for row in changes:

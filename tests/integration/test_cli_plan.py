@@ -8,6 +8,7 @@ import pytest
 
 from builders.grid_cli import grid as grid
 from hpc.autoscale import clock
+from hpc.autoscale.job.schedulernode import SchedulerNode
 
 IDLE = 301
 WITHOUT_HOSTS = {"autoscale": {"scheduler_reports_hosts": False}}
@@ -266,3 +267,94 @@ def test_a_plan_that_somebody_has_changed(site):
     (site.home / "plan.json").write_text(json.dumps(saved))
     site("apply", path, code=1)
     assert "its fingerprint is another" in site.errors
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda saved: saved["changes"][0].update(count=2),
+        lambda saved: saved["changes"][0].update(reason="because"),
+        lambda saved: saved["changes"].pop(),
+        lambda saved: saved.update(cluster="cluster other"),
+        lambda saved: saved.update(at=0.5),
+        lambda saved: saved["cost_per_hour"]["after"].update(per_hour=0.01),
+        lambda saved: saved.pop("checksum"),
+        lambda saved: saved["changes"].append(5),
+        lambda saved: saved["changes"][0].update(count=0),
+        lambda saved: saved["changes"][0].update(action=None),
+    ],
+)
+def test_a_plan_of_which_any_part_was_changed(site, change):
+    """Is not carried out, and the reason is not looked for in the cluster."""
+    path = planned(site)
+    saved = json.loads((site.home / "plan.json").read_text())
+    change(saved)
+    (site.home / "plan.json").write_text(json.dumps(saved))
+    site("apply", path, code=1)
+    assert "it was changed since it was written, or is damaged: make it again" in site.errors
+    assert len(site.errors.splitlines()) == 1
+
+
+def test_a_plan_that_was_cut_off(site):
+    """Wherever that was."""
+    path = planned(site)
+    text = (site.home / "plan.json").read_text()
+    for end in (0, 1, len(text) // 2, len(text) - 3):
+        (site.home / "plan.json").write_text(text[:end])
+        site("apply", path, code=1)
+        assert "expected JSON, found" in site.errors
+    (site.home / "plan.json").write_bytes(b"\xff\xfe garbage")
+    site("apply", path, code=1)
+    assert "expected JSON, found" in site.errors
+
+
+def test_a_plan_on_stdin(site, monkeypatch):
+    """As `plan -F json` prints it."""
+    text = site("plan", "-F", "json", code=2)
+    (site.home / "plan.json").write_text(text)
+    with open(site.home / "plan.json") as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        site("apply", "-")
+    assert site.cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_where_a_plan_is_written(site):
+    """Devices and links stay what they are; `-` is no file."""
+    (site.home / "real.json").write_text("")
+    (site.home / "link.json").symlink_to("real.json")
+    for path in ("/dev/null", str(site.home / "link.json")):
+        site("plan", "--out", path, code=2)
+    assert json.loads((site.home / "real.json").read_text())["format"] == "azscale plan"
+    site("plan", "--out", "-", code=1)
+    assert "-F json prints the plan as JSON" in site.errors
+    site("plan", "--out", str(site.home), code=1)
+    assert "it cannot be written" in site.errors
+
+
+def test_a_plan_of_another_cluster(site):
+    """Both are named."""
+    path = planned(site)
+    site.config["cluster_name"] = "other"
+    site.cluster.cluster_name_ = "other"
+    site.cluster.__class__ = type(
+        "Other", (type(site.cluster),), {"cluster_name": property(lambda self: "other")}
+    )
+    site("apply", path, code=1)
+    assert "it is for cluster clusty, and this is cluster other" in site.errors
+
+
+def test_an_old_plan(site):
+    """Is carried out where the next pass would still do the same."""
+    path = planned(site)
+    clock.sleep(600)
+    site("apply", path)
+    assert site.cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_work_that_has_begun(site):
+    """On a host: no job is new in the queue, and none is gone."""
+    site.scheduler.hosts = [SchedulerNode(f"host-{number}", {"ncpus": 4}) for number in (1, 2)]
+    path = planned(site)
+    site.scheduler.hosts[0].assign("running")
+    site("apply", path, code=1)
+    assert "host host-1 has 1 job now, and had 0 jobs: a pass would not" in site.errors

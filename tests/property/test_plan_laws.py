@@ -59,7 +59,7 @@ def test_plans_come_true(home, seed, capsys):
         kinds = ["nothing", sorted(CHANGES)[(seed + number) % len(CHANGES)]]
         carry_out(world, found, kinds[number % 2])
         summary = world.run()
-        expected = rows_of(world, planned(found.changes, before))
+        expected = rows_of(world, planned(found, before))
         assert expected == rows_of(world, done(before, truth(world)))
         assert parts_of(found.summary) == parts_of(summary)
 
@@ -76,7 +76,7 @@ def carry_out(world, found, kind):
     at_first, changed = world.keep_files(), copy.deepcopy(world)
     CHANGES[kind](changed)
     before = truth(changed)
-    now = expected = rows_of(world, planned(found.changes, before))
+    now = expected = rows_of(world, planned(found, before))
     if kind != "nothing":
         files, twin = changed.keep_files(), copy.deepcopy(changed)
         twin.run()

@@ -124,6 +124,26 @@ def test_what_is_in_back_off_is_not_asked_for(site):
     assert "back-off" in found.summary.unsatisfied[0].reason
 
 
+def test_a_dynamic_array_whose_nodearray_is_in_back_off(site, tmp_path):
+    """Is tried with one node when the rest is over: what both are charged to is charged once."""
+    one = site()
+    one.worlds[""].cloud.set_capacity("westus2", {F2: 0, F4: 0})
+    store = RequestStore(str(tmp_path / "requestsets.db"))
+    now = clock.time()
+    wish = {"Name": "big", "Dynamic": True, "Extends": "htc", "TargetCount": 2}
+    store.replace(RequestSet("s", now, now + 3600, [wish]), ["big"])
+    config, _ = one.ready()
+    asked = []
+    for _ in range(10):
+        loop = Autoscaler(config, lambda: RequestSetDriver("scalelib"), reporter=Reporter())
+        summary = loop.run_once()
+        assert (summary.set_aside, summary.errors) == ((), ())
+        asked.append(len(summary.created))
+        one.after(60)
+    assert asked[0] == 2
+    assert sum(asked[1:]) >= 1
+
+
 def test_no_host_is_closed(site):
     """By a rehearsal in which its node is drained and deleted."""
     one = site()

@@ -7,7 +7,7 @@ plan is not decided here. Called by the commands plan, apply, demand and autosca
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, TextIO
 
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob, shorten
@@ -16,6 +16,7 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
+from hpc.autoscale.rehearsal.changes import without_moot_drains
 
 Style = Literal["come", "change", "go", "warn", "plain"]
 Line = tuple[Style, str]
@@ -57,15 +58,10 @@ def lines_of(found: Rehearsal, width: int = NARROW) -> Iterator[Line]:
         yield from lines
 
 
-def folded(changes: Iterable[PlannedChange]) -> Iterator[list[PlannedChange]]:
-    """The rows in groups that are told in one: equal but for the node. A node that is deleted is
-    drained before that, which goes without saying."""
-    changes = list(changes)
-    deleted = {row.node_id for row in changes if row.action == "delete"}
+def folded(changes: Sequence[PlannedChange]) -> Iterator[list[PlannedChange]]:
+    """The rows in groups that are told in one: equal but for the node."""
     groups: dict[tuple[object, ...], list[PlannedChange]] = {}
-    for row in changes:
-        if row.action == "drain" and row.node_id in deleted:
-            continue
+    for row in without_moot_drains(changes):
         own = row.jobs if row.action == "create" else row.reason
         key = (row.action, row.bucket, row.code, own, row.spared_by)
         groups.setdefault(key, []).append(row)

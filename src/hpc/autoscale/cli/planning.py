@@ -48,6 +48,8 @@ class PlanCommands(CommandLine):
         """Shows what the next pass will do, and does nothing: what it creates, starts, joins,
         drains and deletes, why, and for how much. Exit code 0: nothing, 2: changes, 3: some job
         can never run."""
+        if out == "-":
+            raise PlanError("--out: expected a file, found '-'; -F json prints the plan as JSON")
         found = self._rehearsed(config)
         if out:
             PassPlan.of(found).write(out)
@@ -66,7 +68,9 @@ class PlanCommands(CommandLine):
     def apply_parser(self, parser: ArgumentParser) -> None:
         """Options of apply."""
         parser.set_defaults(read_only=False)
-        parser.add_argument("plan_file", metavar="PLAN", help="what `plan --out` has written")
+        parser.add_argument(
+            "plan_file", metavar="PLAN", help="what `plan --out` has written; -: on stdin"
+        )
 
     def apply(self, config: Config, plan_file: str) -> None:
         """Carries out a plan, just so: refuses where the next pass would not do the same any

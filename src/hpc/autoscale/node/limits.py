@@ -312,8 +312,9 @@ class BucketLimits:
         return made
 
     def hold(self, *limits: Limit) -> None:
-        """Charge new nodes to more limits, which others may share."""
-        self._held = (*self._held, *limits)
+        """Charge new nodes to more limits, which others may share. A limit is charged once, though
+        several buckets have these limits and each of them says so."""
+        self._held = (*self._held, *(limit for limit in limits if limit not in self._held))
 
     @property
     def parts(self) -> tuple[Limit, ...]:

@@ -180,6 +180,12 @@ class Reasons(Protocol):
         """Why something is done with a node."""
 
 
+def without_moot_drains(changes: Sequence[PlannedChange]) -> list[PlannedChange]:
+    """The rows without the drains of nodes that are deleted, which go without saying."""
+    deleted = {row.node_id for row in changes if row.action == "delete"}
+    return [row for row in changes if row.action != "drain" or row.node_id not in deleted]
+
+
 def rows_of(commands: Iterable[Command], reasons: Reasons) -> list[PlannedChange]:
     """The rows of commands."""
     rows: list[PlannedChange] = []

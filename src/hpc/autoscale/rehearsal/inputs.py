@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from hpc.autoscale.ccbindings.models import ClusterStatus
+from hpc.autoscale.errors import counted
 from hpc.autoscale.redaction import redact
 
 _LIMITS = (
@@ -35,12 +36,14 @@ _LIMITS = (
 class Inputs:
     """`configuration`: a hash for each key of autoscale.json, secrets left out. `limits`: by bucket
     and name. `nodes`: by name, with their id and state. `jobs`: by name, with their state and how
-    much they want."""
+    much they want; those of request sets are among them. `hosts`: those of the scheduler by name,
+    with how many jobs they have."""
 
     configuration: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, str] = field(default_factory=dict)
     jobs: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
 
     def with_limits(self, status: ClusterStatus) -> Inputs:
         """The same with the limits of a status, unless there are some."""
@@ -57,16 +60,20 @@ class Inputs:
         }
         return replace(self, nodes=nodes)
 
-    def with_jobs(self, reading: tuple[Sequence[Any], Sequence[Any]]) -> Inputs:
-        """The same with the jobs of a reading, unless there are some."""
-        if self.jobs:
+    def with_jobs(self, jobs: Iterable[Any]) -> Inputs:
+        """The same with the jobs that are to be placed, unless there are some."""
+        return self if self.jobs else replace(self, jobs={_name(job): _wish(job) for job in jobs})
+
+    def with_hosts(self, hosts: Iterable[Any]) -> Inputs:
+        """The same with the hosts of a reading, unless there are some."""
+        if self.hosts:
             return self
-        return replace(self, jobs={_name(job): _wish(job) for job in reading[0]})
+        return replace(self, hosts={_name_of_host(host): _load(host) for host in hosts})
 
     @property
     def fingerprint(self) -> str:
         """One text for all of it."""
-        return _digest(asdict(self))
+        return digest_of(asdict(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Its JSON form."""
@@ -86,10 +93,11 @@ def digests_of(config: Mapping[str, Any]) -> dict[str, str]:
     plain = {key: value for key, value in config.items() if not key.startswith("_")}
     for key in ("lock_file", "read_only", "logging"):  # what no decision depends on
         plain.pop(key, None)
-    return {key: _digest(value) for key, value in redact(plain).items()}
+    return {key: digest_of(value) for key, value in redact(plain).items()}
 
 
-def _digest(value: Any) -> str:
+def digest_of(value: Any) -> str:
+    """A short hash of what JSON can hold."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -103,6 +111,15 @@ def _wish(job: Any) -> str:
     count = getattr(job, "node_count", 0)
     wanted = f"{count} nodes" if count else f"{getattr(job, 'iterations_remaining', '?')} slots"
     return f"{state} {wanted}".strip()
+
+
+def _name_of_host(host: Any) -> str:
+    return str(getattr(host, "hostname", None) or host)
+
+
+def _load(host: Any) -> str:
+    jobs = counted(len(getattr(host, "assignments", ())), "job")
+    return f"{jobs} and is given up" if getattr(host, "marked_for_deletion", False) else jobs
 
 
 def _limits_of(status: ClusterStatus) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ that a pass does nothing else, whatever happens meanwhile.
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,13 +20,21 @@ from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.errors import AutoscaleError, counted, unreadable
 from hpc.autoscale.node.guards import Command, key_of
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.rehearsal.changes import Cost, PlannedChange, bucket_of
-from hpc.autoscale.rehearsal.inputs import Inputs
+from hpc.autoscale.rehearsal.changes import (
+    Cost,
+    PlannedChange,
+    bucket_of,
+    without_moot_drains,
+)
+from hpc.autoscale.rehearsal.inputs import Inputs, digest_of
 from hpc.autoscale.rehearsal.rehearsing import Rehearsal
 from hpc.autoscale.wholefiles import unwritable, write_whole
 
 FORMAT = "azscale plan"
 VERSION = 1
+
+_NOTHING_NAMED = "time has passed, or what the autoscaler remembers is another"
+_CHANGED = "it was changed since it was written, or is damaged: make it again"
 
 _GOING = ("drain", "delete", "stop_worker")
 
@@ -52,8 +61,8 @@ class PassPlan:
         return cls(found.where, found.at, found.changes, found.before, found.after, found.inputs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Its JSON form."""
-        return {
+        """Its JSON form, with a checksum of all of it."""
+        saved: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "cluster": self.cluster,
@@ -62,20 +71,23 @@ class PassPlan:
             "cost_per_hour": {"before": self.before.to_dict(), "after": self.after.to_dict()},
             "made_from": self.inputs.to_dict(),
         }
+        return {**saved, "checksum": digest_of(saved)}
 
     def write(self, path: str) -> None:
-        """Write it into a file, as a whole or not at all. PlanError when that is not possible."""
+        """Write it into a file, as a whole or not at all, for its owner and their group. PlanError
+        when that is not possible."""
         try:
-            write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n")
+            write_whole(path, json.dumps(self.to_dict(), indent=1) + "\n", mode=0o640)
         except OSError as problem:
             raise PlanError(f"plan {path}: {unwritable(problem)}") from problem
 
     @classmethod
     def read(cls, path: str) -> PassPlan:
-        """The plan in a file. PlanError when there is none, or one of a newer version."""
+        """The plan in a file; `-`: on stdin. PlanError when there is none, or one of another
+        version, or one that was changed."""
         try:
-            with open(path, encoding="utf-8") as stream:
-                saved = json.load(stream)
+            with open(sys.stdin.fileno() if path == "-" else path, "rb", closefd=path != "-") as f:
+                saved = json.loads(f.read())
         except OSError as problem:
             raise PlanError(f"plan {path}: {unreadable(problem)}") from problem
         except (ValueError, RecursionError) as problem:
@@ -90,18 +102,23 @@ class PassPlan:
                 f" {saved.get('version')!r}: make it again with this version of azscale"
             )
         try:
-            cost = {key: Cost(**saved["cost_per_hour"][key]) for key in ("before", "after")}
-            return cls(
-                str(saved["cluster"]),
-                float(saved["at"]),
-                tuple(map(PlannedChange.from_dict, saved["changes"])),
-                **cost,
-                inputs=Inputs.from_dict(saved["made_from"]),
-            )
+            found = cls._from_dict(saved)
         except (TypeError, KeyError, ValueError, AttributeError) as problem:
-            raise PlanError(
-                f"plan {path}: it was changed since it was written, or is damaged ({problem!r})"
-            ) from problem
+            raise PlanError(f"plan {path}: {_CHANGED} ({problem!r})") from problem
+        if found.to_dict()["checksum"] != saved.get("checksum"):
+            raise PlanError(f"plan {path}: {_CHANGED} (its checksum is another)")
+        return found
+
+    @classmethod
+    def _from_dict(cls, saved: Mapping[str, Any]) -> PassPlan:
+        cost = {key: Cost(**saved["cost_per_hour"][key]) for key in ("before", "after")}
+        return cls(
+            str(saved["cluster"]),
+            float(saved["at"]),
+            tuple(map(PlannedChange.from_dict, saved["changes"])),
+            **cost,
+            inputs=Inputs.from_dict(saved["made_from"]),
+        )
 
     def moved(self, now: Rehearsal) -> str | None:
         """What has changed since it was made, where the next pass would not do the same any more;
@@ -113,7 +130,7 @@ class PassPlan:
             return None
         missing, more = list((planned - found).elements()), list((found - planned).elements())
         why = [*_differences(self.inputs, now.inputs)]
-        said = _first(why, 3) if why else "time has passed"
+        said = _first(why, 3) if why else _NOTHING_NAMED
         parts = [
             f"{verb} {_first([_in_words(each) for each in listed], 2)}"
             for verb, listed in (("would not", missing), ("would also", more))
@@ -123,30 +140,40 @@ class PassPlan:
 
 
 def left_undone(plan: PassPlan, summary: PassSummary) -> list[str]:
-    """What of a plan a pass has not done, in words."""
-    done = {
-        "create": len(summary.created),
-        "start": len(summary.started),
-        "delete": len(summary.deleted),
+    """What of a plan a pass has not done, in words. Drains are not among it: a node with work is
+    told to drain in each pass."""
+    done: Mapping[str, Sequence[str]] = {
+        "create": summary.created,
+        "start": summary.started,
+        "join": summary.joined,
+        "undrain": summary.undrained,
+        "delete": summary.deleted,
+        "start_worker": summary.hosts_started,
+        "stop_worker": summary.hosts_stopped,
     }
-    wanted = Counter[str]()
+    wanted, found = Counter[str](), Counter[str]()
     for change in plan.changes:
-        wanted[change.action] += change.count
+        if change.action in done:
+            wanted[change.action] += change.count
+            found[change.action] += change.node in done[change.action]
+    found["create"] = len(summary.created)
     return [
-        f"{wanted[action] - count} of {counted(wanted[action], 'node')} to {action}"
-        for action, count in done.items()
-        if count < wanted[action]
+        f"{count - found[action]} of {counted(count, _KIND.get(action, 'node'))} to"
+        f" {action.replace('_worker', '')}"
+        for action, count in wanted.items()
+        if found[action] < count
     ]
 
+
+_KIND = {"start_worker": "worker", "stop_worker": "worker"}
 
 _Key = tuple[str, str, int]
 
 
-def _counts(changes: Iterable[PlannedChange]) -> Counter[_Key]:
+def _counts(changes: Sequence[PlannedChange]) -> Counter[_Key]:
     """What changes do, without their reasons: equal ones are counted."""
-    return Counter(
-        (change.action, change.node or change.bucket, change.count) for change in changes
-    )
+    rows = without_moot_drains(changes)
+    return Counter((row.action, row.node or row.bucket, row.count) for row in rows)
 
 
 def _in_words(key: _Key) -> str:
@@ -196,7 +223,21 @@ def _job(name: str, before: str | None, after: str | None) -> str:
     return f"job {name} is new" if before is None else f"job {name} wants {after} now"
 
 
-_KINDS = {"configuration": _setting, "limits": _limit, "nodes": _node, "jobs": _job}
+def _host(name: str, before: str | None, after: str | None) -> str:
+    if after is None:
+        return f"the scheduler has no host {name} any more"
+    if before is None:
+        return f"the scheduler has host {name} now"
+    return f"host {name} has {after} now, and had {before}"
+
+
+_KINDS = {
+    "configuration": _setting,
+    "limits": _limit,
+    "nodes": _node,
+    "jobs": _job,
+    "hosts": _host,
+}
 
 
 class Bounds:

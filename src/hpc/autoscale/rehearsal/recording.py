@@ -200,7 +200,8 @@ class RecordingDriver(PassingDriver):
     ) -> tuple[list[Job], list[SchedulerNode]]:
         """The driver's."""
         reading = super().read_jobs_and_nodes(_read_only(config), force)
-        self.recorder.inputs = self.recorder.inputs.with_jobs(reading)
+        if isinstance(reading, tuple) and isinstance(reading[-1], list):  # who reads checks it all
+            self.recorder.inputs = self.recorder.inputs.with_hosts(reading[-1])
         return reading
 
     def explain_job(self, job: Job, verdict: Verdict) -> None:

@@ -26,6 +26,7 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.onpremises.listing import is_on_premises
@@ -140,6 +141,11 @@ def rehearse(
             _ = job.cause.said, job.cause.verdict
         demand_known(demand)
 
+    def noting(own: dict[str, Any], its: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
+        calculator, jobs = new_calculator(own, its)
+        recorder.inputs = recorder.inputs.with_jobs(jobs)
+        return calculator, jobs
+
     with StateCopy(config, first.autoscale_home) as state, _using(clock):
         recording = RecordingDriver(first, recorder, state)
         autoscaler = Autoscaler(
@@ -147,7 +153,7 @@ def rehearse(
             _one_after_another(recording, make) if make else recording,
             dry_run=demand_only,
             reporter=Reporter(),
-            new_calculator=new_calculator,
+            new_calculator=noting,
             result_handler=result_handler,
             demand_known=note_demand,
         )
