@@ -412,6 +412,51 @@ def test_a_loop_on_a_terminal_shows_what_it_does(site, monkeypatch):
     assert len(site.errors.splitlines()) == 3
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_dry_passes_are_plans(site, simulator, monkeypatch, form):
+    """Pass after pass, told of again when a pass would do something else; nothing is done."""
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            site.jobs(a=3)
+        if len(waits) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("hpc.autoscale.clock.sleep", wait)
+    site.jobs(a=1)
+    assert site("autoscale", "--dry-run", "--interval", "0.5", "--log-format", form) == ""
+    lines = site.errors.splitlines()
+    assert started(simulator) == []
+    if form == "json":
+        said = [json.loads(line) for line in lines]
+        plans = [each["changes"][0]["count"] for each in said if each["event"] == "plan"]
+        assert plans == [1, 1, 3]
+        assert [each["dry_run"] for each in said if each["event"] == "pass"] == [True] * 3
+        return
+    assert sum("dry run: 1 job, " in line for line in lines) == 3
+    plans = [line.split()[:3] for line in lines if line.startswith("+")]
+    assert plans == [["+", "create", "1"], ["+", "create", "3"]]
+
+
+def test_dry_passes_go_on_after_a_failure(site, monkeypatch):
+    """And print the demand for those who ask for it."""
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        site.jobs(a=1)
+        if len(waits) > 5:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("hpc.autoscale.clock.sleep", wait)
+    (site.home / "jobs.json").write_text("no json")
+    out = site("autoscale", "--dry-run", "--interval", "0.5", "-o", "name")
+    assert "next pass in 2 s" in site.errors.splitlines()[0]
+    assert out.split()[:2] == ["NAME", "htc-1"]
+
+
 def test_a_second_signal_ends_it(site, simulator):
     """For when the pass in hand never ends; the lock goes with the process."""
     site.jobs(a=3)

@@ -8,8 +8,9 @@ is one of them.
 """
 
 from hpc.autoscale.autoscaler.learning import new_calculator
-from hpc.autoscale.autoscaler.loop import Autoscaler, Clock
+from hpc.autoscale.autoscaler.loop import Autoscaler
 from hpc.autoscale.autoscaler.reading import StaleReading
+from hpc.autoscale.autoscaler.repeating import Clock
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary, SetAsideJob, UnsatisfiedJob
 

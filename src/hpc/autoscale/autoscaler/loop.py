@@ -7,23 +7,22 @@ import copy
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from hpc.autoscale import clock as real_clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import hooks, learning
-from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.journaling import LoopJournal
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reading import Prepared, Readings
+from hpc.autoscale.autoscaler.repeating import Clock, run_repeatedly, stopper
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
 from hpc.autoscale.autoscaler.telemetry import PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
-from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.util import NullSingletonLock, SingletonLock
 
@@ -31,23 +30,6 @@ if TYPE_CHECKING:
     from hpc.autoscale.journal.recording import PassRecorder
 
 NewDriver = Callable[[], SchedulerDriver]
-
-# The longest pause after passes that failed, in seconds, unless the interval or the server asks for
-# more.
-MAX_PAUSE = 300.0
-# How long, in seconds, a request to stop may go unnoticed while waiting for the next pass.
-NOTICE_WITHIN = 0.5
-
-
-class Clock(Protocol):
-    """What the loop needs of time; the module `hpc.autoscale.clock` is one, and so is its
-    MockClock."""
-
-    def time(self) -> float:
-        """Now, in unix seconds."""
-
-    def sleep(self, n: float) -> None:
-        """Wait for n seconds."""
 
 
 class Autoscaler:
@@ -173,13 +155,15 @@ class Autoscaler:
         with one.steps.doing("state"):
             self._journal.keep(recorder, one, end, took)
 
-    def look(self) -> Pass:
-        """A pass without a lock, of which nobody is told, for callers that act on it.
+    def look(self, interval: float | None = None) -> Pass:
+        """A pass without a lock, of which nobody is told, for callers that act on it. `interval`:
+        seconds from pass to pass, where the caller knows.
 
         It is for those made with `dry_run`, where it has calculated demand and changed nothing, and
         for those whose doors carry nothing out (`hpc.autoscale.rehearsal`). Raises what `run_once`
         raises.
         """
+        self._interval = interval or self._interval
         one = self._pass(*self._next_driver())
         self._listen(one.run)
         return one
@@ -198,34 +182,9 @@ class Autoscaler:
         up to MAX_PAUSE, and never shorter than an error's `retry_after`. Only a configuration that
         is wrong from the start ends the loop, by raising.
         """
-        stop = _stopper(stop_event, should_stop)
         self._interval = interval
-        passes = failures = 0
-        while not stop():
-            outcome = self._attempt(first=passes == 0)
-            passes += 1
-            pause = max(interval, outcome.retry_after or 0.0)
-            if isinstance(outcome, PassError):
-                failures += 1
-                pause = max(pause, min(MAX_PAUSE, max(interval, 1.0) * 2**failures))
-                self._reporter.pass_failed(outcome, failures, pause)
-            else:
-                failures = 0
-            self._wait(pause, stop)
-        return passes
-
-    def _attempt(self, first: bool) -> PassSummary | PassError:
-        """A pass, or why there was none."""
-        faults = Faults(fatal=(ConfigurationException,) if first else ())
-        summary = faults.guard("pass", self.run_once)
-        return faults.found[0] if summary is None else summary
-
-    def _wait(self, seconds: float, stop: Callable[[], bool]) -> None:
-        """Sleep in short pieces, so that a request to stop is noticed soon."""
-        while seconds > 0 and not stop():
-            piece = min(seconds, NOTICE_WITHIN)
-            self._clock.sleep(piece)
-            seconds -= piece
+        stop = stopper(stop_event, should_stop)
+        return run_repeatedly(self.run_once, interval, stop, self._reporter, self._clock)
 
     def _next_driver(self) -> Prepared:
         """The driver for the next pass, and its configuration."""
@@ -317,12 +276,3 @@ def _configured_interval(config: Mapping[str, Any]) -> float | None:
     """Seconds from pass to pass, where the configuration says so."""
     seconds = (config.get("autoscale") or {}).get("interval")
     return None if seconds is None else float(seconds)
-
-
-def _stopper(
-    event: threading.Event | None, should_stop: Callable[[], bool] | None
-) -> Callable[[], bool]:
-    def stop() -> bool:
-        return bool((event and event.is_set()) or (should_stop and should_stop()))
-
-    return stop

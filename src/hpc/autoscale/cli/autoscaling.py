@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import (
@@ -35,6 +36,9 @@ from hpc.autoscale.requestsets.demand import requested_jobs
 from hpc.autoscale.results import Result
 from hpc.autoscale.util import json_dump
 
+if TYPE_CHECKING:
+    from hpc.autoscale.rehearsal import Rehearsal
+
 # of a status in front of its message
 _STATUS_WIDTH = 24
 
@@ -45,6 +49,15 @@ class PassIncomplete(AutoscaleError):
     def __init__(self, summary: PassSummary) -> None:
         self.summary = summary
         super().__init__("; ".join(map(str, summary.errors)))
+
+
+class DryPass(NamedTuple):
+    """A pass that was rehearsed: what was found, its summary as that of a dry run, and its demand
+    as it is printed."""
+
+    found: Rehearsal
+    summary: PassSummary
+    table: str
 
 
 class AutoscalingCommands(CommandLine):
@@ -84,30 +97,43 @@ class AutoscalingCommands(CommandLine):
         pass would do; PassIncomplete when something went wrong in it."""
         from hpc.autoscale.cli.plan_text import print_plan
 
+        one = self._dry_pass(config, output_columns, output_format, long)
+        sys.stdout.write(one.table)
+        sys.stdout.flush()
+        self._tell_of_dry_run(one.summary)
+        if (output_format or "table") == "table":
+            print_plan(one.found, sys.stderr)
+        if not one.summary.ok:
+            raise PassIncomplete(one.summary)
+        return one.found.demand
+
+    def _dry_pass(
+        self,
+        config: Config,
+        output_columns: Sequence[str] | None,
+        output_format: OutputFormat | None,
+        long: bool,
+        interval: float | None = None,
+    ) -> DryPass:
+        """A pass that is rehearsed. AutoscaleError where the cluster cannot be read."""
         own = (config.get("output-columns") or {}).get("demand")
         name = "demand" if own else "autoscale"
         columns = self._columns(config, output_columns, name, output_format)
         form = output_format or "table"
-
         table = io.StringIO()
 
         def show(demand: DemandResult) -> None:
             self._check_columns(demand)
             print_demand(columns, demand, table, form, log=True, long=long, width=self._width)
 
-        found = self._rehearsed(config, demand_known=show)
+        found = self._rehearsed(config, demand_known=show, interval=interval)
         for error in found.summary.errors:
             if error.phase == READING_THE_CLUSTER:
                 raise AutoscaleError(f"{found.where}: {error.message}")
-        sys.stdout.write(table.getvalue())
-        sys.stdout.flush()
-        summary = replace(found.summary, dry_run=True, created=(), started=())
-        self._tell_of_dry_run(summary)
-        if form == "table":
-            print_plan(found, sys.stderr)
-        if not summary.ok:
-            raise PassIncomplete(summary)
-        return found.demand
+        done = {*found.summary.created, *found.summary.started}
+        booting = tuple(name for name in found.summary.booting if name not in done)
+        summary = replace(found.summary, dry_run=True, created=(), started=(), booting=booting)
+        return DryPass(found, summary, table.getvalue())
 
     def _tell_of_dry_run(self, summary: PassSummary) -> None:
         """Tell whoever is interested what came of a dry run, beside what is printed."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
+from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler, LogReporter, PassSummary, Reporter
+from hpc.autoscale.autoscaler.repeating import run_repeatedly, stopper
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.autoscaling import SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.autoscaling import DryPass, SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.autostop import AutostopCommands
 from hpc.autoscale.cli.base import Config
 from hpc.autoscale.cli.common import CommonCLI
@@ -262,8 +265,25 @@ class _AzScaleCLI(
         loop_reporter = _LoopReporter(self, config, table, log_format)
         self._tell = loop_reporter.tell
         with stop_on_signals() as stop:
-            self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
+            if dry_run:
+                self._rehearse_repeatedly(config, seconds, loop_reporter, stop)
+            else:
+                self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
         return DemandResult([], [], [], [])
+
+    def _rehearse_repeatedly(
+        self, config: Config, seconds: float, reporter: _LoopReporter, stop: threading.Event
+    ) -> None:
+        """Dry passes: what each would do is told as a plan, when it is another than before."""
+
+        def run_once() -> PassSummary:
+            reporter.pass_started(True)
+            own = reporter.table
+            one = self._dry_pass(config, own.columns, own.output_format, own.long, seconds)
+            reporter.dry_pass_finished(one)
+            return one.summary
+
+        run_repeatedly(run_once, seconds, stopper(stop, None), reporter, clock)
 
     def _tell_of_dry_run(self, summary: PassSummary) -> None:
         SummaryReporter(errors=False).pass_finished(summary)
@@ -371,13 +391,24 @@ class _LoopReporter(ServiceLog):
         super().__init__(log_format)
         self._cli = cli
         self._config = config
-        self._table = table
+        self.table = table
+
+    def dry_pass_finished(self, one: DryPass) -> None:
+        """Print the demand, the summary, and the plan where that is another than the last."""
+        if self._is_shown(one.summary):
+            print(one.table, end="", flush=True)
+        super().pass_finished(one.summary)
+        self.plan_made(one.found)
+
+    def _is_shown(self, summary: PassSummary) -> bool:
+        """Whether the demand is printed."""
+        on_terminal = sys.stdout.isatty() and self.is_news(summary)
+        return bool(summary.demand and (self.table.is_asked_for or on_terminal))
 
     def pass_finished(self, summary: PassSummary) -> None:
         """Print the demand and the summary, and bring completion up to date."""
-        table = self._table
-        on_terminal = sys.stdout.isatty() and self.is_news(summary)
-        if summary.demand and (table.is_asked_for or on_terminal):
+        table = self.table
+        if self._is_shown(summary) and summary.demand:
             self._cli._check_columns(summary.demand, may_refuse=False)
             print_demand(
                 table.columns,
@@ -389,8 +420,7 @@ class _LoopReporter(ServiceLog):
                 width=self._cli._width,
             )
         super().pass_finished(summary)
-        if not summary.dry_run:
-            self._cli._refresh_in_passing(self._config)
+        self._cli._refresh_in_passing(self._config)
 
 
 def _configured_interval(config: Config) -> float:

@@ -18,8 +18,12 @@ from typing import Any, Literal
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import LogReporter, PassError, PassSummary
 from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST
+from hpc.autoscale.cli.painting import text_width
+from hpc.autoscale.cli.plan_text import lines_of
 from hpc.autoscale.cli.standing import stuck_jobs
 from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.rehearsal import Rehearsal
+from hpc.autoscale.rehearsal.changes import without_moot_drains
 
 LogFormat = Literal["text", "json"]
 
@@ -47,6 +51,7 @@ class ServiceLog(LogReporter):
         self._form = form
         self._say = say or _on_stderr
         self._told: set[str] = set()
+        self._planned: list[tuple[object, ...]] | None = None
 
     def tell(self, text: str) -> None:
         """A line of its own, as about a doubt that came up."""
@@ -71,6 +76,20 @@ class ServiceLog(LogReporter):
         }
         again = f" ({failures} in a row)" if failures > 1 else ""
         self._write("failed", fields, [f"{error}{again}; next pass in {pause:.0f} s"])
+
+    def plan_made(self, found: Rehearsal) -> None:
+        """What a dry pass would do; as text only when that is something else than before."""
+        if self._form == "json":
+            said = found.to_dict()
+            self._write("plan", {key: said[key] for key in ("changes", "cost_per_hour")}, [])
+            return
+        rows: list[tuple[object, ...]] = [
+            (r.action, r.node or r.bucket, r.count) for r in without_moot_drains(found.changes)
+        ]
+        if rows != self._planned:
+            self._planned = rows
+            for _, line in lines_of(found, text_width()):
+                self._say(line)
 
     def is_news(self, summary: PassSummary) -> bool:
         """Whether the pass did something."""

@@ -117,6 +117,7 @@ def rehearse(
     demand_known: DemandKnown = lambda demand: None,
     demand_only: bool = False,
     clock: clocks.Clock | None = None,
+    interval: float | None = None,
 ) -> Rehearsal:
     """What a pass with this configuration and this driver would do now. Nothing is changed.
 
@@ -124,6 +125,7 @@ def rehearse(
     is not the one of the configuration: one that answers from a journal, or with other limits.
     `demand_known` is given the demand before any node of it is changed by what is only recorded.
     With `demand_only` the rehearsal ends there. `clock` is the clock of the process meanwhile.
+    `interval`: seconds from pass to pass of the loop, where the configuration does not say so.
     Raises what a pass raises that cannot look.
     """
     makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
@@ -159,7 +161,7 @@ def rehearse(
         )
         try:
             began = clocks.time()
-            one = autoscaler.look()
+            one = autoscaler.look(interval)
             ended = clocks.time()
             summary = _of_the_site(one.summary(began, ended), state)
             rows = _rows(one, recorder.commands)

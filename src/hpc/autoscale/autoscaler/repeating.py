@@ -1,0 +1,82 @@
+"""Passes again and again: how long to wait between them, and after those that failed.
+
+What a pass is, and who is told of it, is the caller's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.reporting import Reporter
+from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.errors import ConfigurationException
+
+Stop = Callable[[], bool]
+
+# The longest pause after passes that failed, in seconds, unless the interval or the server asks for
+# more.
+MAX_PAUSE = 300.0
+# How long, in seconds, a request to stop may go unnoticed while waiting for the next pass.
+NOTICE_WITHIN = 0.5
+
+
+class Clock(Protocol):
+    """What the loop needs of time; the module `hpc.autoscale.clock` is one, and so is its
+    MockClock."""
+
+    def time(self) -> float:
+        """Now, in unix seconds."""
+
+    def sleep(self, n: float) -> None:
+        """Wait for n seconds."""
+
+
+def stopper(event: threading.Event | None, should_stop: Stop | None) -> Stop:
+    """Whether to stop: once the event is set, or the function says so."""
+
+    def stop() -> bool:
+        return bool((event and event.is_set()) or (should_stop and should_stop()))
+
+    return stop
+
+
+def run_repeatedly(
+    run_once: Callable[[], PassSummary],
+    interval: float,
+    stop: Stop,
+    reporter: Reporter,
+    clock: Clock,
+) -> int:
+    """Passes with `interval` seconds between the end of one and the start of the next, until `stop`
+    says so; how many were done.
+
+    A pass that raises is reported and followed by a longer pause: twice as long for each failure in
+    a row, up to MAX_PAUSE, and never shorter than an error's `retry_after`. Only a configuration
+    that is wrong from the start ends the loop, by raising.
+    """
+    passes = failures = 0
+    while not stop():
+        faults = Faults(fatal=() if passes else (ConfigurationException,))
+        summary = faults.guard("pass", run_once)
+        outcome = faults.found[0] if summary is None else summary
+        passes += 1
+        pause = max(interval, outcome.retry_after or 0.0)
+        if isinstance(outcome, PassError):
+            failures += 1
+            pause = max(pause, min(MAX_PAUSE, max(interval, 1.0) * 2**failures))
+            reporter.pass_failed(outcome, failures, pause)
+        else:
+            failures = 0
+        _wait(pause, stop, clock)
+    return passes
+
+
+def _wait(seconds: float, stop: Stop, clock: Clock) -> None:
+    """Sleep in short pieces, so that a request to stop is noticed soon."""
+    while seconds > 0 and not stop():
+        piece = min(seconds, NOTICE_WITHIN)
+        clock.sleep(piece)
+        seconds -= piece
