@@ -28,6 +28,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.results.verdicts import Stand, Verdict
 from workers import Worker, WorkerRegistry, node_id
 
 # The job that a silent worker is taken to run: it keeps its node from counting as idle.
@@ -122,6 +123,15 @@ class CeleryDriver(SchedulerDriver):
             name=lambda entry: entry[0],
         )
         return jobs, [new_scheduler_node(worker) for worker in workers]
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        """Send why the tasks of a queue wait as an event, `queue-waits` or `queue-served`:
+        `celery -A tasks events --dump` prints it, and monitors may show it."""
+        waits = verdict.stand in (Stand.WAITS, Stand.NEVER)
+        kind = "queue-waits" if waits else "queue-served"
+        said = {"queue": str(job.name), "why": verdict.causes[0].text, "code": verdict.code}
+        with messages.connected(self._app) as connection:
+            messages.announce(self._app, connection, kind, **said)
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         """Draw conclusions from silence, where CycleCloud's list of nodes allows any.

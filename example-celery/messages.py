@@ -53,6 +53,12 @@ def connected(app: Celery) -> Iterator[Any]:
         raise BrokerError(f"broker {connection.as_uri()}: {error}") from error
 
 
+def announce(app: Celery, connection: Any, kind: str, **fields: str) -> None:
+    """Send an event to whoever listens, as `celery events` does."""
+    with app.events.Dispatcher(connection, hostname="azscale") as dispatcher:
+        dispatcher.send(kind, **fields)
+
+
 def depths(connection: Any, queues: Collection[str]) -> dict[str, int]:
     """How many messages wait in each queue. Those that a worker has fetched are not among them."""
     return {queue: _depth(connection, queue) for queue in queues}

@@ -2,6 +2,7 @@
 
     jobs/waiting/NAME.json           a job that waits
     jobs/running/HOSTNAME/NAME.json  a job that runs on a host
+    jobs/why-waiting.json            why they wait, by nodearray or, set aside, by name
 
 A file has what `hpc.autoscale.jetpack.scale_by_jobs` takes of a job: `{"request_cpus": 4}`, and
 `nodearray` and `grouped` if need be. Whoever starts a job moves its file, and whoever ends it
@@ -23,6 +24,9 @@ from hpc.autoscale.plugins import (
     ScaleByJobs,
     StateLog,
 )
+from hpc.autoscale.results.verdicts import Stand, Verdict
+
+REASONS = "why-waiting.json"
 
 
 class JobFiles:
@@ -30,8 +34,8 @@ class JobFiles:
 
     def __init__(self, directory: str, states: str) -> None:
         self._directory = Path(directory)
-        log = StateLog(states)
-        self.store, self.states = log.store, log.states
+        self._log = StateLog(states)
+        self.states = self._log.states
 
     def collect(self) -> ClusterState:
         """The jobs in the directory. OSError when it cannot be read.
@@ -51,6 +55,41 @@ class JobFiles:
                     job = _read(path)
                 jobs[path.stem] = {**job, "hostnames": [host.name]}
         return ClusterState(clock.time(), list(jobs.values()), set_aside=set_aside)
+
+    def store(self, state: ClusterState) -> None:
+        """Keep a state. What waits no more is forgotten."""
+        self._log.store(state)
+        waits = any(not job.get("hostnames") for job in state.jobs)
+        arrays = {str(job.get("nodearray") or "execute") for job in state.jobs}
+        reasons = self._reasons()
+        kept = {
+            name: why
+            for name, why in reasons.items()
+            if name in state.set_aside or (waits and name.partition("#")[0] in arrays)
+        }
+        if kept != reasons:
+            self._write(kept)
+
+    def explain(self, name: str, verdict: Verdict) -> None:
+        """Put why jobs wait where people look; called when that is news."""
+        reasons = self._reasons()
+        reasons.pop(name, None)
+        if verdict.stand in (Stand.WAITS, Stand.NEVER):
+            reasons[name] = verdict.causes[0].text
+        self._write(reasons)
+
+    def _reasons(self) -> dict[str, str]:
+        try:
+            found = json.loads((self._directory / REASONS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _write(self, reasons: Mapping[str, str]) -> None:
+        """Replace the file as a whole: others read it at any time."""
+        unfinished = self._directory / f"{REASONS}.{os.getpid()}"
+        unfinished.write_text(json.dumps(reasons, indent=2), encoding="utf-8")
+        os.replace(unfinished, self._directory / REASONS)
 
 
 @contextmanager

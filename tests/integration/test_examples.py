@@ -266,6 +266,21 @@ def test_a_directory_of_job_files_that_is_away(job_files):
     assert job_files.nodes() == {"execute": 1}
 
 
+def test_why_job_files_wait(job_files):
+    """Is in a file beside them, and no more when they run or are gone."""
+    reasons = job_files.jobs / "why-waiting.json"
+    path = job(job_files, "17", request_cpus=1_000_000)
+    (job_files.jobs / "waiting" / "18.json").write_text("null")
+    assert azscale(job_files, "demand")[0] == 0 and not reasons.exists()
+    azscale(job_files, "autoscale")
+    found = json.loads(reasons.read_text())
+    assert found.keys() == {"execute", "18"} and "expected a JSON object" in found["18"]
+    assert "execute" in found["execute"] or "quota" in found["execute"]
+    os.remove(path)
+    azscale(job_files, "autoscale")
+    assert json.loads(reasons.read_text()).keys() == {"18"}
+
+
 def test_past_states_of_job_files(job_files):
     """Keep cores wanted for `keep_for` seconds after the job has gone."""
     config = json.loads((job_files.home / "autoscale.json").read_text())

@@ -131,7 +131,7 @@ class Case:
         self.kind, self.licences = kind, draw.randint(1, 12) if kind == "licences" else 0
         for row in self.jobs:
             if kind == "licences" and draw.random() < 0.6:
-                row["needs"] = draw.randint(1, 2)
+                row["needs"] = draw.randint(1, 3)
             elif kind == "asked" and draw.random() < 0.6:
                 row["cores"] = draw.choice([1, 4, 8])
 
@@ -197,6 +197,8 @@ class Case:
             row["node_count"] = amount
         elif fix.kind == "ask-less" and fix.subject == "slots":
             row["iterations"] = amount
+        elif fix.kind == "ask-less" and fix.subject == "licences":
+            row["needs"] = amount
         elif fix.kind == "ask-less":
             row["constraints"][fix.subject] = amount
         elif kind == "VM Family":
@@ -238,6 +240,8 @@ def asked_of(row, fix):
     """What a job asks for now, of what a fix is about."""
     if fix.subject == "nodes":
         return row["node_count"]
+    if fix.subject == "licences":
+        return row["needs"]
     return row["iterations"] if fix.subject == "slots" else row["constraints"][fix.subject]
 
 

@@ -18,6 +18,8 @@ from builders.celery_workers import (
 )
 from driver import UNKNOWN_WORK, lasting_driver
 from hpc.autoscale.cli.drivers import load_driver
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
 __all__ = ["app", "driver", "now", "redis", "workers"]
 
@@ -39,6 +41,27 @@ def test_every_task_takes_a_slot(driver, app):
     assert [[c.to_dict() for c in job._constraints] for job in jobs] == [
         [{"slots": 1}, {"node.nodearray": ["htc"]}],
         [{"slots": 1}, {"ngpus": 1}],
+    ]
+
+
+def test_why_tasks_of_a_queue_wait_is_an_event(driver, app):
+    """For whoever listens to events, when it is news; nobody need listen."""
+    job, text = Job("gpu", {"ngpus": 1}), "the quota of F has 8 of 8 cores in use"
+    waits = Verdict("job gpu", Stand.WAITS, "FamilyQuota", text, (Cause("FamilyQuota", text),))
+    comes = Verdict("job gpu", Stand.COMES, "Starts", "it comes", (Cause("Starts", "it comes"),))
+    driver.explain_job(job, waits)
+    heard = []
+    with app.connection() as connection:
+        handlers = {"queue-waits": heard.append, "queue-served": heard.append}
+        receiver = app.events.Receiver(connection, handlers=handlers)
+        listening = receiver.itercapture(limit=2, timeout=5, wakeup=False)
+        next(listening)  # listens from here on
+        driver.explain_job(job, waits)
+        driver.explain_job(job, comes)
+        list(listening)
+    assert [(each["type"], each["queue"], each["why"]) for each in heard] == [
+        ("queue-waits", "gpu", text),
+        ("queue-served", "gpu", "it comes"),
     ]
 
 

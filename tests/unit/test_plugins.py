@@ -3,6 +3,7 @@
 import pytest
 
 from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.plugins import (
     ClusterState,
@@ -11,6 +12,7 @@ from hpc.autoscale.plugins import (
     StateLog,
     StateLogError,
 )
+from hpc.autoscale.testing import a_cluster, a_config
 
 
 class Queue:
@@ -206,3 +208,25 @@ def test_a_damaged_file(tmp_path):
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(StateLogError, match=r"it is damaged .*: move it away"):
         StateLog(str(path)).states(0)
+
+
+class TellingQueue(Queue):
+    """A monitoring plug-in that wants to know why jobs wait."""
+
+    def __init__(self, *jobs):
+        super().__init__(*jobs)
+        self.told = []
+
+    def explain(self, name, verdict):
+        self.told.append((name, verdict.code))
+
+
+def test_a_plug_in_is_told_why_jobs_wait_where_it_wants_to_know(tmp_path, now):
+    """By nodearray, and by the name of a job that makes no sense; once."""
+    cluster = a_cluster(execute={"Standard_F4s_v2": 1})
+    config = {**a_config(cluster), "nodehistorydb": str(tmp_path / "history.db")}
+    queue = TellingQueue({"name": "17", "request_cpus": 400}, {"name": "18", "request_cpus": -1})
+    for _ in range(2):
+        Autoscaler(config, lambda: PluginDriver(queue)).run_once()
+    assert sorted(queue.told) == [("18", "SetAside"), ("execute", "BucketLimit")]
+    assert not PluginDriver(Queue()).has_place_for_verdicts

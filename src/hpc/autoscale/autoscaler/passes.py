@@ -149,7 +149,8 @@ class Pass:
             return
         with nullcontext() if self._recorder is None else self._recorder.outside():
             unsatisfied, set_aside = self.outcome["unsatisfied"], self.outcome["set_aside"]
-            jobs = [job for job in self._jobs if not isinstance(job, RequestJob)]
+            has_names = self.driver.has_place_for_requests
+            jobs = [job for job in self._jobs if has_names or not isinstance(job, RequestJob)]
             try:
                 telling.tell(jobs, unsatisfied, set_aside)
             except Exception as error:  # noqa: BLE001  nothing depends on it

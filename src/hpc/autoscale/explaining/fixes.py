@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from hpc.autoscale import clock
@@ -28,7 +29,11 @@ from hpc.autoscale.explaining.words import in_time, listed, per_hour
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import NodeConstraint
+from hpc.autoscale.node.constraints import (
+    NodeConstraint,
+    SharedConstraint,
+    SharedConsumableConstraint,
+)
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.plaintext import on_one_line
@@ -43,6 +48,11 @@ PASSES = 40
 
 LARGE = 5_000
 """Jobs and nodes together above which no further passes are asked: that would take too long."""
+
+Amounts = Mapping[str, int]
+"""Amounts by the names of pools."""
+
+_NO_AMOUNTS: Amounts = MappingProxyType({})
 
 Rewrite = Callable[[list[Any]], list[Any]]
 """Other constraints made of those of a job, as JSON, one for each."""
@@ -94,6 +104,10 @@ class WaitingJob:
         """What the job gets when it asks for so many nodes or slots, at its turn."""
         return self._asked_as(lambda job: like(job, units=units))
 
+    def asked_of_pools(self, pools: Amounts) -> Gain | None:
+        """What the job gets when it asks for other amounts of pools."""
+        return self._asked_as(lambda job: like(job, pools=pools))
+
     def asked_with(self, change: Change) -> Gain | None:
         """What the job gets when something was changed before the first job was placed."""
         if self.again is None:
@@ -127,11 +141,13 @@ class WaitingJob:
         return list(map(_as_json, asked_by(self.job)[0].constraints))
 
 
-def like(job: Job, rewrite: Rewrite | None = None, units: int | None = None) -> Job:
-    """Another job of this name with other constraints, or that asks for so many nodes or slots.
-    Constraints that stay as they are are the same objects, since others may draw on the same
-    pools."""
-    given = asked_by(job)[0].constraints
+def like(
+    job: Job, rewrite: Rewrite | None = None, units: int | None = None, pools: Amounts = _NO_AMOUNTS
+) -> Job:
+    """Another job of this name with other constraints, that asks for so many nodes or slots, or for
+    other amounts of pools. Constraints that stay as they are are the same objects, since others may
+    draw on the same pools."""
+    given = [_with_amount(each, pools) for each in asked_by(job)[0].constraints]
     before = list(map(_as_json, given))
     after = before if rewrite is None else rewrite(before)
     wanted = [
@@ -154,11 +170,31 @@ def like(job: Job, rewrite: Rewrite | None = None, units: int | None = None) -> 
 
 
 def _as_json(constraint: NodeConstraint) -> Any:
-    """The JSON form; None of a class that has none."""
+    """The JSON form; None of a class that has none, or that draws on pools: made of JSON it would
+    draw on others."""
+    if isinstance(constraint, SharedConstraint):
+        return None
     try:
         return constraint.to_dict()
     except Exception:  # noqa: BLE001  it may be somebody else's
         return None
+
+
+def _with_amount(constraint: NodeConstraint, pools: Amounts) -> NodeConstraint:
+    """The constraint, with another amount where the name of its pools has one."""
+    amount = pools.get(_pool_names(constraint))
+    if amount is None or not isinstance(constraint, SharedConsumableConstraint):
+        return constraint
+    return SharedConsumableConstraint(
+        constraint.shared_resources, amount, constraint.decrement_once
+    )
+
+
+def _pool_names(constraint: NodeConstraint) -> str:
+    """What pools of a constraint are called together; empty where it has none."""
+    if type(constraint) is not SharedConsumableConstraint:
+        return ""
+    return listed(pool.resource_name for pool in constraint.shared_resources)
 
 
 def fixes_for(job: Job, found: Sequence[Found], scene: Scene) -> tuple[Fix, ...]:
@@ -167,7 +203,16 @@ def fixes_for(job: Job, found: Sequence[Found], scene: Scene) -> tuple[Fix, ...]
     if change.turn is None or change.request is None:
         return ()
     made: list[Fix] = []
-    for finder in (_rename, _wait, _allow, _ask_for_less, _fewer, _raise_limits, _enable):
+    for finder in (
+        _rename,
+        _wait,
+        _allow,
+        _ask_for_less,
+        _of_pools,
+        _fewer,
+        _raise_limits,
+        _enable,
+    ):
         change.begin()
         made.extend(_as_certain_as(change, fix) for fix in finder(change))
     return tuple(made[:MOST_FIXES])
@@ -409,6 +454,24 @@ def _fitting(free: Iterable[float], asked: float) -> set[float]:
             each = amount / parts
             found.add(int(each) if isinstance(asked, int) else each)
     return {each for each in found if 0 < each < asked}
+
+
+def _of_pools(change: WaitingJob) -> Iterator[Fix]:
+    """Less of what jobs share, such as licences; the most that is left."""
+    if change.again is None or not any(change.of_codes("PoolEmpty")):
+        return
+    for constraint in asked_by(change.job)[0].constraints:
+        name = _pool_names(constraint)
+        asked = getattr(constraint, "amount", None)
+        if not name or not isinstance(asked, int) or asked > change.tries:
+            continue
+        change.begin()
+        for amount in range(asked - 1, 0, -1):
+            answer = change.asked_of_pools({name: amount})
+            if answer is not None:
+                text = f"ask for {amount} instead of {asked} of {name}"
+                yield _fix("ask-less", text, answer, subject=name, amount=amount, unit=name)
+                break
 
 
 def _fewer(change: WaitingJob) -> Iterator[Fix]:

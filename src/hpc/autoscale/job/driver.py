@@ -170,6 +170,12 @@ class SchedulerDriver(ABC):
         """Whether `explain_job` does anything: whether a subclass has one."""
         return type(self).explain_job is not SchedulerDriver.explain_job
 
+    @property
+    def has_place_for_requests(self) -> bool:
+        """Whether `explain_job` is called also for what request sets and `wanted_arrays` want of
+        nodearrays: jobs that the scheduler does not know."""
+        return False
+
     def reading_stamp(self) -> object | None:
         """What tells the answer that was last read from others, such as the number that the
         scheduler gave it, or when it was made: the same stamp twice means the same answer. Only for

@@ -14,6 +14,8 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.plugins.roles import AutoscalePlugin, ClusterState, JobState, MonitoringPlugin
+from hpc.autoscale.requestsets.demand import RequestJob
+from hpc.autoscale.results.verdicts import Verdict
 
 MAX_AGE_SECONDS = 300.0
 """How old a state that was just collected may be."""
@@ -70,6 +72,24 @@ class PluginDriver(GenericDriver):
         state = self._collect(config)
         running = [_running(job) for job in state.jobs if job.get("hostnames")]
         return [*running, *self._unusable], []
+
+    @property
+    def has_place_for_requests(self) -> bool:
+        """What waits is wanted through nodearrays."""
+        return True
+
+    @property
+    def has_place_for_verdicts(self) -> bool:
+        """Whether the monitoring plug-in has `explain`."""
+        return callable(getattr(self._monitoring, "explain", None))
+
+    def explain_job(self, job: Job, verdict: Verdict) -> None:
+        """Hand a verdict to the monitoring plug-in: by the nodearray for which jobs wait, or by the
+        name of a job that was set aside."""
+        tell = getattr(self._monitoring, "explain", None)
+        if callable(tell):
+            name = str(job.name)
+            tell(name.rpartition("/")[2] if isinstance(job, RequestJob) else name, verdict)
 
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         """What the autoscale plug-in decides."""

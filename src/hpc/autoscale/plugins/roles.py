@@ -39,7 +39,11 @@ class ClusterState:
 
 
 class MonitoringPlugin(Protocol):
-    """Collects and stores the state of a system. `StateLog` has `store` and `states`."""
+    """Collects and stores the state of a system. `StateLog` has `store` and `states`.
+
+    One that has a method `explain(name, verdict)` as well is told why jobs wait, when that is news:
+    by nodearray, or by the name of a job that was set aside (`hpc.autoscale.results.verdicts`).
+    """
 
     def collect(self) -> ClusterState:
         """What the system is like now. Raise when that cannot be known, or not all of it: the pass

@@ -158,6 +158,11 @@ class PassingDriver(SchedulerDriver):
         """The driver's."""
         return self.driver.has_place_for_verdicts
 
+    @property
+    def has_place_for_requests(self) -> bool:
+        """The driver's."""
+        return self.driver.has_place_for_requests
+
     def reading_stamp(self) -> object | None:
         """The driver's."""
         return self.driver.reading_stamp()
