@@ -179,7 +179,7 @@ class Case:
 
     def explained(self, name):
         """The verdict on a job."""
-        return explain_job(name, look(self.config(), self.driver))
+        return explain_job(name, look(self.config(), self.driver, name=name))
 
     def with_fix(self, name, fix, amount):
         """The same with a fix, or with one of another amount; None where this cannot be applied."""

@@ -19,7 +19,7 @@ from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reading import Prepared, Readings
 from hpc.autoscale.autoscaler.repeating import Clock, run_repeatedly, stopper
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
-from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telemetry import PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config

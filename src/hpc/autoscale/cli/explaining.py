@@ -87,7 +87,7 @@ class ExplainingCommands(CommandLine):
             kind, name = "", what
         trouble: Exception | None = None
         try:
-            scene = self._scene(config)
+            scene = self._scene(config, name)
         except Exception as error:  # noqa: BLE001  it is what there is to tell
             trouble = error
             verdict = verdict_on_trouble(f"{kind or 'job'} {name}" if name else "this", error)
@@ -99,7 +99,7 @@ class ExplainingCommands(CommandLine):
         if verdict.stand is Stand.UNKNOWN:
             raise AutoscaleError(verdict.causes[0].text if verdict.causes else verdict.line)
 
-    def _scene(self, config: Config) -> Scene:
+    def _scene(self, config: Config, name: str) -> Scene:
         """What a pass sees now."""
 
         def new_calculator(
@@ -108,17 +108,18 @@ class ExplainingCommands(CommandLine):
             self._forget_node_mgr()
             return call_with_up_to(self._demand_calc, config, driver)
 
-        return look(config, lambda: self._fresh_driver(config), new_calculator)
+        return look(config, lambda: self._fresh_driver(config), new_calculator, name)
 
 
 def look(
     config: Config,
     new_driver: Callable[[], SchedulerDriver],
     new_calculator: NewCalculator = learning.new_calculator,
+    name: str = "",
 ) -> Scene:
-    """A pass that ends when its demand is known, and what it saw. Raises what keeps it from
-    looking."""
-    queue, seen = Queue(), []
+    """A pass that ends when its demand is known, and what it saw. `name`: of the job that will be
+    asked about, if any. Raises what keeps it from looking."""
+    queue, seen = Queue(name), []
 
     def watched(config: Config, driver: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = new_calculator(config, driver)
@@ -231,11 +232,11 @@ def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:
 
 def _of(kind: str, name: str, scene: Scene) -> Verdict:
     """The verdict on what somebody names: a job before a node, and a node before a bucket."""
+    is_job = kind in ("", "job") and (name in scene.set_aside or name in scene.job_names())
+    if kind == "job" or is_job:
+        return explain_job(name, scene)
     node = find_node(name, scene) if kind in ("", "node") else None
     buckets = find_buckets(name, scene) if kind in ("", "bucket") else []
-    is_job = name in scene.job_names() or name in scene.set_aside
-    if kind == "job" or (is_job and not kind):
-        return explain_job(name, scene)
     if node is not None:
         return explain_node(node, scene)
     if buckets:

@@ -16,8 +16,12 @@ from hpc.autoscale.explaining.supposing import Changeable, Supposition
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.placement import Listener, asked_by
+from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.packing.plan import Plan, Request
+
+_LOOK_AGAIN = 256
+"""After how many jobs that were placed again it is looked whether anything is left."""
 
 Change = Callable[[Changeable], None]
 """Makes a change to the engine's state, or to a copy of it, before anything is placed on it."""
@@ -65,12 +69,20 @@ class Granted(NamedTuple):
 
 
 class Queue:
-    """The jobs of a pass in the order in which they are placed, and the engine's state before."""
+    """The jobs of a pass in the order in which they are placed, and the engine's state before.
 
-    def __init__(self) -> None:
-        self.is_exact = True
+    `name`: of the job that will be asked for, whose turn is remembered as it was.
+    """
+
+    def __init__(self, name: str = "") -> None:
+        self._name = name
+        self._is_exact = True
+        # the turn before which it is not known yet whether the engine alone can place all jobs
+        self._unknown: int | None = None
         self._before: Supposition | None = None
         self._jobs: list[tuple[Job, Request]] = []
+        # of the first of these jobs, what each asks for, worked out when it is placed again
+        self._demands: list[tuple[Compiled, Request]] = []
         self._turns: dict[int, int] = {}
         self._ahead: tuple[int, Supposition] | None = None
 
@@ -83,16 +95,32 @@ class Queue:
                 self._before = Supposition(placer_of(calculator.node_mgr))
                 packing = calculator.config.get("packing") or {}
                 # what follows is placed by plans, or kept from parts of the cluster
-                self.is_exact = packing.get("objective") != "cost"
+                self._is_exact = packing.get("objective") != "cost"
             elif jobs:
-                self.is_exact = False
+                self._is_exact = False
+            first = len(self._jobs)
             for job in jobs:
                 self._turns.setdefault(id(job), len(self._jobs))
                 self._jobs.append((job, job.remaining))
-            return place(jobs, listener)
+            turn = next((n for n, job in enumerate(jobs) if job.name == self._name), None)
+            if first or turn is None or not self._is_exact:
+                return place(jobs, listener)
+            outcomes = place(jobs[:turn], listener) if turn else []
+            self._ahead = turn, Supposition(placer_of(calculator.node_mgr))
+            self._unknown = turn
+            return [*outcomes, *place(jobs[turn:], listener)]
 
         # one calculator, for one pass
         setattr(calculator, "place", watched)  # noqa: B010
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all that was placed again is as in the pass."""
+        if self._unknown is not None and self._before is not None:
+            demands = self._demands_before(self._unknown)
+            known = all(map(self._before.knows, {compiled for compiled, _ in demands}))
+            self._is_exact, self._unknown = self._is_exact and known, None
+        return self._is_exact
 
     def wanted(self, job: Job) -> Request | None:
         """What a job asked for at its turn; None of one that had none."""
@@ -115,16 +143,30 @@ class Queue:
         if turn is None or self._before is None:
             return None
         if self._ahead is None or self._ahead[0] != turn:
-            self._ahead = turn, self._placed(turn, None)
+            trial = self._changed(None)
+            self._place(trial, 0, turn)
+            self._ahead = turn, trial
         return self._ahead[1]
 
     def run(self, job: Job, change: Change | None) -> Granted | None:
         """What a job gets when a change was made before the first job was placed; None where it
-        does not get all that it wants."""
+        does not get all that it wants.
+
+        It is asked for now and then while those before it are placed: where nothing is left for it,
+        there is nothing later either.
+        """
         turn = self._turns.get(id(job))
         if turn is None or self._before is None:
             return None
-        return self.ask(self._placed(turn, change), job, self._jobs[turn][1])
+        request = self._jobs[turn][1]
+        trial = self._changed(change)
+        stays = trial.stays_refused(asked_by(job)[0])
+        for end in range(_LOOK_AGAIN, turn, _LOOK_AGAIN) if stays else ():
+            self._place(trial, end - _LOOK_AGAIN, end)
+            if self.ask(trial, job, request) is None:
+                return None
+        self._place(trial, (turn - 1) // _LOOK_AGAIN * _LOOK_AGAIN if stays and turn else 0, turn)
+        return self.ask(trial, job, request)
 
     @staticmethod
     def ask(trial: Supposition, job: Job, request: Request) -> Granted | None:
@@ -132,13 +174,23 @@ class Queue:
         plan = trial.place(asked_by(job)[0], request, keep=False)
         return Granted(plan, trial) if plan is not None and plan.units >= request.units else None
 
-    def _placed(self, turn: int, change: Change | None) -> Supposition:
+    def _changed(self, change: Change | None) -> Supposition:
+        """The state before the first job, with a change."""
         if self._before is None:
             raise RuntimeError("expected a queue that was watched")
         trial = self._before.copy()
         if change is not None:
             change(trial)
-        for job, request in self._jobs[:turn]:
-            if request.units > 0 and trial.place(asked_by(job)[0], request) is None:
-                self.is_exact = False
         return trial
+
+    def _place(self, trial: Supposition, start: int, end: int) -> None:
+        """Place the jobs of some turns on a trial."""
+        for compiled, request in self._demands_before(end)[start:end]:
+            if request.units > 0 and trial.place(compiled, request) is None:
+                self._is_exact = False
+
+    def _demands_before(self, turn: int) -> list[tuple[Compiled, Request]]:
+        """What the jobs before a turn ask for, and perhaps more."""
+        missing = self._jobs[len(self._demands) : turn]
+        self._demands += [(asked_by(job)[0], request) for job, request in missing]
+        return self._demands

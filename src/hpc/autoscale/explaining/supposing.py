@@ -17,6 +17,7 @@ from hpc.autoscale.node.nodemanager.placing import Placer
 from hpc.autoscale.node.nodemanager.policies import arrange_by, policy_named
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.plan import NOTHING, Plan, Request, opened_of
 from hpc.autoscale.packing.planner import Planner, copied_planner
@@ -72,6 +73,8 @@ class Supposition:
         self._placer = placer
         # demands for which there was nothing: what is placed meanwhile leaves no more for them
         self._refused: set[tuple[Compiled, Request]] = set()
+        # None where the engine alone cannot answer
+        self._cursors: dict[Compiled, Cursor | None] = {}
         if of is None:
             placer.sync()
         source = placer.planner if of is None else of._planner
@@ -98,6 +101,7 @@ class Supposition:
     def changed(self) -> None:
         """Limits are others now: forget what was found out under the old ones."""
         self._refused.clear()
+        self._cursors.clear()
         self._planner.forget_rankings()
 
     @contextmanager
@@ -138,15 +142,30 @@ class Supposition:
         answer, because nodes must be asked one by one or a pool must pay."""
         if (compiled, request) in self._refused:
             return NOTHING
-        demand = self._placer.sorting_of(compiled)
-        if not demand.by_shape:
-            return None
-        plan = self._planner.plan(self._planner.cursor(demand.common), request, explain=False)
+        cursor = self._cursors.get(compiled)
+        if cursor is None:
+            cursor = self._cursor(compiled)
+            if cursor is None:
+                return None
+        plan = self._planner.plan(cursor, request, explain=False)
         if keep and plan:
             self._planner.apply(plan)
-        elif not plan and demand.common.monotone:
+        elif not plan and cursor.monotone:
             self._refused.add((compiled, request))
         return plan
+
+    def stays_refused(self, compiled: Compiled) -> bool:
+        """Whether a demand for which there is no room has none later either, whatever is placed
+        meanwhile."""
+        cursor = self._cursor(compiled)
+        return cursor is not None and cursor.monotone
+
+    def _cursor(self, compiled: Compiled) -> Cursor | None:
+        if compiled not in self._cursors:
+            demand = self._placer.sorting_of(compiled)
+            found = self._planner.cursor(demand.common) if demand.by_shape else None
+            self._cursors[compiled] = found
+        return self._cursors[compiled]
 
     def take(self, plan: Plan) -> None:
         """Carry out the plan that was asked for last."""

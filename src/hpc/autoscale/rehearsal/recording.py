@@ -46,9 +46,10 @@ _COMMANDS: Mapping[str, Action] = {"start": "start", "shutdown": "delete", "dele
 
 class Recorder:
     """The commands of one rehearsal, in order. Clusters are commanded side by side, so that it may
-    be called by several threads."""
+    be called by several threads. `notes_inputs`: whether what is read is noted, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes_inputs: bool = True) -> None:
+        self.notes_inputs = notes_inputs
         self.commands: list[Command] = []
         self.inputs = Inputs()
         self._turn = threading.Lock()
@@ -108,14 +109,14 @@ class RecordingBinding(RefusingBinding, PassingBinding):
         if known is not None:
             return known
         listing = super().get_nodes(operation_id, request_id)
-        if operation_id is None and request_id is None:
+        if operation_id is None and request_id is None and self.recorder.notes_inputs:
             self.recorder.inputs = self.recorder.inputs.with_nodes(listing.nodes or [])
         return listing
 
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
         """The status as it is."""
         status = super().get_cluster_status(nodes)
-        if not nodes:
+        if not nodes and self.recorder.notes_inputs:
             self.recorder.inputs = self.recorder.inputs.with_limits(ClusterStatus.adopt(status))
         return status
 
@@ -200,7 +201,9 @@ class RecordingDriver(PassingDriver):
     ) -> tuple[list[Job], list[SchedulerNode]]:
         """The driver's."""
         reading = super().read_jobs_and_nodes(_read_only(config), force)
-        if isinstance(reading, tuple) and isinstance(reading[-1], list):  # who reads checks it all
+        # who reads checks it all
+        is_read = isinstance(reading, tuple) and isinstance(reading[-1], list)
+        if is_read and self.recorder.notes_inputs:
             self.recorder.inputs = self.recorder.inputs.with_hosts(reading[-1])
         return reading
 

@@ -124,21 +124,21 @@ def rehearse(
     Most arguments are as for `Autoscaler`. `new_binding` makes the binding that is read, where that
     is not the one of the configuration: one that answers from a journal, or with other limits.
     `demand_known` is given the demand before any node of it is changed by what is only recorded.
-    With `demand_only` the rehearsal ends there. `clock` is the clock of the process meanwhile.
-    `interval`: seconds from pass to pass of the loop, where the configuration does not say so.
-    Raises what a pass raises that cannot look.
+    With `demand_only` the rehearsal ends there, and inputs are not noted. `clock` is the clock of
+    the process meanwhile. `interval`: seconds from pass to pass of the loop, where the
+    configuration does not say so. Raises what a pass raises that cannot look.
     """
     makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
     make = cast(NewDriver, driver) if makes_one else None
     first = hooks.checked_driver(make() if make else driver)
-    recorder = Recorder()
+    recorder = Recorder(notes_inputs=not demand_only)
     began, at_first = 0.0, Cost()
 
     def note_demand(one: Pass) -> None:
         nonlocal at_first
         demand: DemandResult = one.outcome["demand"]
         at_first = Cost.of(node_price(node) for node in demand.compute_nodes if is_paid_for(node))
-        for job in one.outcome["unsatisfied"]:
+        for job in () if demand_only else one.outcome["unsatisfied"]:
             # worked out now: what is recorded charges and releases limits
             _ = job.cause.said, job.cause.verdict
         demand_known(demand)
@@ -168,7 +168,9 @@ def rehearse(
         finally:
             autoscaler.driver.close_histories()
     after = at_first.changed_by(rows)
-    inputs = replace(recorder.inputs, configuration=digests_of(config))
+    inputs = recorder.inputs
+    if not demand_only:
+        inputs = replace(inputs, configuration=digests_of(config))
     return Rehearsal(summary, tuple(rows), at_first, after, began, inputs, one.calculator)
 
 
