@@ -199,6 +199,19 @@ def test_watching_without_a_terminal(site, monkeypatch, form):
     assert waits == [0.5] * 6
 
 
+def test_ctrl_c_interrupts_a_look(site, monkeypatch):
+    """It is not waited for: a server that does not answer takes minutes."""
+    ended = []
+
+    def look(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        ended.append("look")
+
+    monkeypatch.setattr(status, "look", look)
+    cli.main(["status", "-c", str(site.path), "--watch"])
+    assert ended == []
+
+
 def test_watching_on_a_terminal(site):
     """Draws the screen that is printed, and gives the terminal back."""
     site.jobs(a=4)

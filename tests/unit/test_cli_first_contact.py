@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from hpc.autoscale import cli
+from hpc.autoscale.cli import console
 from hpc.autoscale.cli.overview import GROUPS
 from hpc.autoscale.cli.parsing import commands_of
 from hpc.autoscale.cli.scalelib import DriverCLI
@@ -112,6 +113,8 @@ def test_a_bare_command_says_what_to_do_next(typed):
         ("demand -F jsn", "did you mean 'json'?"),
         ("analyze -c x.json", "required: --job-id/-j"),
         ("completion tcsh", "invalid choice: 'tcsh'"),
+        ("completion fihs", "'fish'); did you mean 'fish'?"),
+        ("demand --bogus", "there is no option '--bogus'\n"),
     ],
 )
 def test_mistakes_are_one_line_with_a_guess(typed, line, said):
@@ -119,7 +122,30 @@ def test_mistakes_are_one_line_with_a_guess(typed, line, said):
     assert typed(*line.split(), code=2) == ""
     (error,) = typed.err.splitlines()
     assert error.startswith("azscale")
-    assert said in error
+    assert said in f"{error}\n"
+
+
+def test_help_is_not_too_wide_to_read(typed, monkeypatch):
+    """On a screen of 200 characters as well."""
+    monkeypatch.setenv("COLUMNS", "200")
+    for command in ("--help", "simulate", "nodes"):
+        words = [command] if command == "--help" else [command, "--help"]
+        assert max(map(len, typed(*words).splitlines())) <= 100
+
+
+def test_streams_that_are_closed(monkeypatch):
+    """As by `azscale autoscale >&- 2>&-`: a command does what it does, and says it nowhere."""
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setattr(sys, "argv", ["azscale", "--version"])
+    console.console_main()
+    monkeypatch.setattr(sys, "argv", ["azscale", "bogus"])
+    with pytest.raises(SystemExit) as ended:
+        console.console_main()
+    assert ended.value.code == 2
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        stream.close()
 
 
 def test_no_configuration(typed):

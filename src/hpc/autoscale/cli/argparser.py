@@ -7,10 +7,11 @@ Called by `parsing.create_arg_parser`.
 from __future__ import annotations
 
 import sys
-from argparse import Action, ArgumentParser, Namespace
+from argparse import Action, ArgumentError, ArgumentParser, HelpFormatter, Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.plaintext import on_one_line
 
@@ -23,6 +24,7 @@ class CommandParser(ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._names: list[str] = []
+        kwargs.setdefault("formatter_class", _readable_help)
         super().__init__(*args, **kwargs)
         self.commands: dict[str, CommandParser] = {}
         self.missing_config = "the following arguments are required: --config/-c"
@@ -81,4 +83,19 @@ class CommandParser(ArgumentParser):
         if not word.startswith("-"):
             self.error(f"there is no place for {word!r} ({self.prog} --help says what there is)")
         name = word.partition("=")[0]
-        self.error(f"there is no option {name!r}{did_you_mean(name, self._names)}")
+        # dashes alone make no two names alike
+        is_close = did_you_mean(name.lstrip("-"), [each.lstrip("-") for each in self._names])
+        guess = did_you_mean(name, self._names) if is_close else ""
+        self.error(f"there is no option {name!r}{guess}")
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except ArgumentError as problem:
+            guess = did_you_mean(str(value), map(str, action.choices or ()))
+            raise ArgumentError(action, f"{problem.message}{guess}") from None
+
+
+def _readable_help(prog: str) -> HelpFormatter:
+    """Writes help in lines that are not too long to read."""
+    return HelpFormatter(prog, width=text_width() - 2)

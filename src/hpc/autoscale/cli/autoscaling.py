@@ -284,8 +284,11 @@ class SummaryReporter(LogReporter):
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """A context in which SIGTERM and SIGINT only set the event that it gives.
+def stop_on_signals(
+    caught: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
+) -> Iterator[threading.Event]:
+    """A context in which SIGTERM and SIGINT, or those that are `caught`, only set the event that it
+    gives.
 
     So what is being done can be finished. A second signal does what it did before, and so does each
     signal outside of the main thread, where signals cannot be caught.
@@ -294,7 +297,6 @@ def stop_on_signals() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    caught = (signal.SIGTERM, signal.SIGINT)
     before = {number: signal.getsignal(number) or signal.SIG_DFL for number in caught}
 
     def on_signal(number: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ def version_line() -> str:
 
 def console_main() -> None:
     """`azscale`."""
+    _open_what_is_closed()
     try:
         if sys.argv[1:] == ["--version"]:
             print(version_line())
@@ -28,3 +29,12 @@ def console_main() -> None:
         # the reader has seen enough; nothing more is to be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
+
+
+def _open_what_is_closed() -> None:
+    """Let what is written to a stream that the caller has closed go nowhere, as in `azscale
+    autoscale >&-`: a pass is not lost for it."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115

@@ -52,6 +52,8 @@ class ReportCommands(JournalCommands):
         history.problems = list(found.problems)
         try:
             write_whole(out, page(history, title or ""))
+        except BrokenPipeError:
+            raise  # the reader of /dev/stdout has seen enough
         except OSError as error:
             raise AutoscaleError(f"--out {out}: {unwritable(error)}") from error
         for problem in found.problems:

@@ -7,10 +7,11 @@ Only `azscale` has it. What is shown is found out by `standing` and made into li
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.faults import one_line
@@ -67,7 +68,9 @@ class StatusCommands(CommandLine):
         if watch is None:
             self._print_status(self._standing(config), output_format)
             return
-        with stop_on_signals() as stop, _shown(watch, output_format) as show:
+        # Ctrl-C may interrupt a look, which changes nothing, also while a server does not answer
+        terminated = stop_on_signals((signal.SIGTERM,))
+        with suppress(KeyboardInterrupt), terminated as stop, _shown(watch, output_format) as show:
             keep_looking(lambda: self._standing(config), show, watch, stop.is_set)
 
     def _standing(self, config: Config) -> Standing:
