@@ -1,11 +1,13 @@
 """`azscale doctor`: each check is broken, over HTTP where the product speaks HTTP, and says so."""
 
 import json
+import re
 import sys
 import time
 from contextlib import contextmanager
 
 import pytest
+import requests
 import trustme
 
 from builders.scripted_server import Answer, serving, serving_tls
@@ -212,6 +214,26 @@ def test_what_may_be_wrong(doctor, check, how, said):
 def test_every_check_has_been_broken():
     """Each row of the table, by one of the two tests above."""
     assert {check.name for check in CHECKS} == {row[0] for row in (*FAILURES, *WARNINGS)}
+
+
+def test_it_only_reads(doctor, simulator):
+    """Nothing is sent that could create a node; whether one may is found out by trying, as the
+    finding says."""
+    user = {"username": "reader", "password": "x", "driver": None}
+    known = simulator.connection("demo")
+    login = (known["username"], known["password"])
+    status = requests.get(f"{known['url']}/clusters/demo/status", auth=login, timeout=30).json()
+    with serving() as server:
+        server.on("GET", "/clusters/demo/status", Answer(body=status))
+        server.on("GET", "/clusters/demo/nodes", Answer(body={"nodes": []}))
+        server.on("POST", "/clusters/demo/nodes/create", Answer(403, {"Message": "read only"}))
+        _, said = doctor(url=server.url, **user)["permissions"]
+        assert {request.method for request in server.requests} == {"GET"}
+        assert "whether reader may create nodes in it, only a create tells" in said
+        (tried,) = re.findall("`azscale (.*)`", said)
+        with pytest.raises(SystemExit, match="1"):
+            cli.main([*tried.split(), "-c", str(doctor.path)])
+    assert "HTTP 403: read only" in doctor.capsys.readouterr().err
 
 
 def test_a_quota_that_is_used_up_is_not_zero(doctor):

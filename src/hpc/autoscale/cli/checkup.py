@@ -305,7 +305,11 @@ def _permissions(site: Site) -> Iterator[Observation]:
             yield _failed(one_line(problem), server.name)
         elif problem is None:
             name = server.config.get("cluster_name")
-            yield _ok(f"cluster {name} can be read", server.name)
+            yield _ok(
+                f"cluster {name} can be read; whether {server.config.get('username')} may create"
+                " nodes in it, only a create tells: `azscale create_nodes -n 1`",
+                server.name,
+            )
 
 
 def _clock(site: Site) -> Iterator[Observation]:
@@ -463,7 +467,7 @@ CHECKS = (
     ),
     Check(
         "permissions",
-        "the user may read the cluster, and there is one of that name",
+        "the user may read the cluster, and there is one of that name (not: whether it may create)",
         "check cluster_name; give the user the role Cluster Administrator, or make it the owner",
         _permissions,
         ("configuration", "server", "certificate", "credentials"),
