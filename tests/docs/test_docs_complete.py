@@ -1,7 +1,6 @@
 """The documents against the code: everything is documented, everything generated is fresh, every
 link leads somewhere."""
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.tools import load_tool
 from hpc.autoscale.cli import DriverCLI
 from hpc.autoscale.cli.parsing import commands_of
 from hpc.autoscale.config.check import config_schema
@@ -23,15 +23,7 @@ DOCUMENTS = sorted(
 )
 
 
-def load_make_docs():
-    """The generator as a module."""
-    spec = importlib.util.spec_from_file_location("make_docs", ROOT / "tools" / "make_docs.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-make_docs = load_make_docs()
+make_docs = load_tool("make_docs")
 
 
 def text_of(name):

@@ -2,7 +2,7 @@
 read."""
 
 import html
-import importlib.util
+import importlib
 import inspect
 import json
 import re
@@ -17,6 +17,8 @@ import pytest
 from pdoc import docstrings, render_helpers
 from pdoc.doc import Class, Function, Module, Variable
 
+from builders.tools import load_tool
+
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "make_reference.py"
 SURFACE = json.loads((ROOT / "tests/conformance/signatures.json").read_text(encoding="utf-8"))
@@ -28,10 +30,7 @@ LEFT_OUT = {"hpc.autoscale.job.computenode"}
 @cache
 def make_reference():
     """The generator as a module."""
-    spec = importlib.util.spec_from_file_location("make_reference", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("make_reference")
 
 
 @pytest.fixture(scope="module")

@@ -5,31 +5,20 @@
 rows.
 """
 
-import contextlib
 import json
-import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
 
 from builders.failing_cloud import a_site
-from hpc.autoscale import cli
+from builders.site_commands import site_command as site_command
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
 
 ROWS = json.loads((Path(__file__).parent / "causes" / "causes.json").read_text(encoding="utf-8"))
-DRIVER = """
-from hpc.autoscale.cli import GenericDriver
-
-class Driver(GenericDriver):
-    site = None
-
-    def _read_jobs_and_nodes(self, config):
-        return self.site.new_jobs(), []
-"""
 
 
 def a_job(name, constraints=None, running_on=(), licences=None, bad="", **shape):
@@ -79,36 +68,23 @@ class Play:
 
 
 @pytest.fixture
-def explained(tmp_path, monkeypatch, capsys):
+def explained(tmp_path, monkeypatch, site_command):
     """What azscale explain prints for a row."""
-    (tmp_path / "causes_driver.py").write_text(DRIVER)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, "causes_driver", raising=False)
-    monkeypatch.setattr("builders.failing_cloud.REGION", "southcentralus")
 
     def explain(row, *words):
         monkeypatch.setattr(
             "builders.failing_cloud.REGION", row.get("region_name", "southcentralus")
         )
         setting = row["nodearrays"], row.get("region"), row.get("limits")
+        own = row.get("config", {})
         with a_site(tmp_path, *setting, **row.get("lifecycle", {})) as site:
-            import causes_driver
-
-            causes_driver.Driver.site = site
-            site.config.update({k: v for k, v in row.get("config", {}).items() if k != "password"})
+            site.config.update({k: v for k, v in own.items() if k != "password"})
             play = Play(site)
             play.jobs(row["jobs"])
             for step in row.get("steps", ()):
                 play.run(*step)
-            path = tmp_path / "autoscale.json"
-            config = {**site.config, **row.get("config", {}), "driver": "causes_driver:Driver"}
-            path.write_text(json.dumps(config))
-            path.chmod(0o600)
-            with contextlib.suppress(SystemExit):
-                cli.main(["explain", "-c", str(path), *(words or ("17",))])
-            return capsys.readouterr()
+            site_command.serve(site, **own)
+            return site_command("explain", *(words or ("17",)))
 
     return explain
 
@@ -117,7 +93,7 @@ def explained(tmp_path, monkeypatch, capsys):
 def test_the_first_line_names_the_cause(explained, row):
     """Through the command line, against the simulator."""
     printed = explained(row)
-    first = printed.out.split("\n", 1)[0]
+    first = printed.split("\n", 1)[0]
     assert fnmatchcase(first, row["line"]), printed
     assert row["code"] in CODES
 
@@ -132,7 +108,7 @@ def test_there_are_forty_of_them():
 def test_the_code_is_in_the_json(explained):
     """That of the cause that is lifted first, with what would lift it."""
     row = next(row for row in ROWS if row["name"] == "quota of a VM family")
-    found = json.loads(explained(row, "17", "-F", "json").out)
+    found = json.loads(explained(row, "17", "-F", "json"))
     assert (found["code"], found["stand"]) == ("FamilyQuota", "waits")
     (fix,) = (fix for fix in found["fixes"] if fix["kind"] == "raise-limit")
     assert (fix["amount"], fix["unit"], fix["is_least"]) == (4, "cores", True)

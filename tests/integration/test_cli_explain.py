@@ -8,51 +8,25 @@ import sys
 import pytest
 
 from builders.failing_cloud import F4, REGION, a_site
-from hpc.autoscale import cli
+from builders.site_commands import site_command as site_command
 from hpc.autoscale.job.job import Job
 
-DRIVER = """
-from hpc.autoscale.cli import GenericDriver
-
-class Driver(GenericDriver):
-    site = None
-
-    def _read_jobs_and_nodes(self, config):
-        return self.site.new_jobs(), []
-"""
 ARRAYS = {"htc": {"machine_types": [F4]}, "hpc": {"machine_types": ["Standard_HB120rs_v3"]}}
 
 
 @pytest.fixture
-def azscale(tmp_path, monkeypatch, capsys):
+def azscale(tmp_path, site_command):
     """azscale beside a site; what it prints on stdout."""
-    (tmp_path / "explaining_driver.py").write_text(DRIVER)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, "explaining_driver", raising=False)
-    path = tmp_path / "autoscale.json"
-
-    def run(*words):
-        with contextlib.suppress(SystemExit):
-            cli.main([words[0], "-c", str(path), *words[1:]])
-        captured = capsys.readouterr()
-        run.errors = captured.err
-        return captured.out
 
     @contextlib.contextmanager
     def at(arrays=ARRAYS, region=None, **config):
         with a_site(tmp_path, arrays, region) as site:
-            import explaining_driver
-
-            explaining_driver.Driver.site = site
             site.config.update(config)
-            path.write_text(json.dumps({**site.config, "driver": "explaining_driver:Driver"}))
-            path.chmod(0o600)
+            site_command.serve(site)
             yield site
 
-    run.at = at
-    return run
+    site_command.at = at
+    return site_command
 
 
 def test_a_node_from_its_plan_to_its_end(azscale):

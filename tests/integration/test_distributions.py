@@ -6,23 +6,21 @@ import ast
 import email
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import subprocess
-import sys
 import tarfile
 import zipfile
 from base64 import urlsafe_b64encode
 from email.message import Message
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.metadata import Metadata
 from packaging.version import Version
 
 from builders.processes import OFFLINE, an_environment, needed_beside, run, succeeding
+from builders.tools import load_tool
 from hpc.autoscale._version import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,20 +32,7 @@ PINNED = "typing_extensions==3.7.4.3"
 pytestmark = pytest.mark.slow
 
 
-def load_tool() -> Any:
-    """The build script as a module."""
-    path = ROOT / "tools" / "build_scalelib.py"
-    spec = importlib.util.spec_from_file_location("build_scalelib", path)
-    tool = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent))
-    try:
-        spec.loader.exec_module(tool)
-    finally:
-        sys.path.remove(str(path.parent))
-    return tool
-
-
-tool = load_tool()
+tool = load_tool("build_scalelib")
 
 
 @pytest.fixture(scope="module")

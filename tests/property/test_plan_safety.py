@@ -3,6 +3,7 @@ capacity does."""
 
 from copy import deepcopy
 
+from builders.calculators import shown
 from builders.engine_world import Books, World
 from builders.opaque_constraints import Amount, with_twins
 from builders.oracle_facts import REQUEST
@@ -223,19 +224,6 @@ def jobs_of(world, scenario):
     ]
 
 
-def demand_of(world):
-    """The demand, by names; among equals the queue goes by host name, which for new nodes is made
-    up."""
-    demand = world.calculator.get_demand()
-    groups = (
-        demand.new_nodes,
-        demand.matched_nodes,
-        demand.unmatched_nodes,
-        demand.failed_nodes,
-    )
-    return [sorted(node.name for node in group) for group in groups]
-
-
 @for_scenarios()
 def test_jobs_together_are_jobs_one_by_one(scenario):
     """add_jobs does what add_job does for each, and looking at the demand in between changes
@@ -245,9 +233,9 @@ def test_jobs_together_are_jobs_one_by_one(scenario):
     together.calculator.add_jobs(jobs[0])
     for job in jobs[1]:
         alone.calculator.add_job(job)
-        demand_of(alone)
+        shown(alone.calculator.get_demand())
     assert state_of(together) == state_of(alone)
-    assert demand_of(together) == demand_of(alone)
+    assert shown(together.calculator.get_demand()) == shown(alone.calculator.get_demand())
     assert [j.iterations_remaining for j in jobs[0]] == [j.iterations_remaining for j in jobs[1]]
 
 

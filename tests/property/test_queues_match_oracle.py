@@ -3,6 +3,7 @@ naive packer does."""
 
 from contextlib import contextmanager
 
+from builders.calculators import shown
 from builders.engine_world import World, job_of
 from builders.opaque_constraints import with_twins
 from builders.oracle_world import NaiveWorld
@@ -44,14 +45,6 @@ def told(scenario):
             results.unregister_result_handler(keep)
 
 
-def demand_of(world):
-    """The demand, by names; among equals the queue goes by host name, which for new nodes is made
-    up."""
-    demand = world.calculator.get_demand()
-    parts = (demand.new_nodes, demand.matched_nodes, demand.unmatched_nodes, demand.failed_nodes)
-    return [sorted(node.name for node in nodes) for nodes in parts]
-
-
 def run(world, place, scenario, number, event):
     """Place the jobs of an event: what is left of each, and what was reported of them."""
     jobs = [job_of(world, name, spec) for name, spec in jobs_in(event, number)]
@@ -79,7 +72,8 @@ def hold_alike(scenario, express):
             assert worlds[0].picture() == worlds[1].picture()
     assert worlds[0].picture() == worlds[1].picture()
     assert worlds[0].left_in_pools() == worlds[1].left_in_pools()
-    assert demand_of(worlds[0]) == demand_of(worlds[1])
+    one, other = (shown(world.calculator.get_demand()) for world in worlds)
+    assert one == other
 
 
 @for_scenarios(times=4, make=queue, kinds=features_of)

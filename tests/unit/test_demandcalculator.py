@@ -5,8 +5,9 @@ import warnings
 
 import pytest
 
+from builders.calculators import a_calculator, running, shown
 from builders.constraints import Tokens
-from builders.nodes import a_manager, an_htc_cluster, names
+from builders.nodes import a_manager, names
 from hpc.autoscale.errors import MultipleInstancesError
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
@@ -33,26 +34,6 @@ class Clock(SQLiteNodeHistory):
 
     def now(self):
         return self.time
-
-
-def running(count=2, state="Ready", available=10, **cluster):
-    """A cluster with running nodes htc-1 (ip-1), htc-2 (ip-2), …"""
-    made = an_htc_cluster(available, **cluster)
-    for i in range(1, count + 1):
-        made.add_node(f"htc-{i}", "htc", state=state, target_state="Started", hostname=f"ip-{i}")
-    return made
-
-
-def a_calculator(cluster=None, history=None, **config):
-    """A calculator over a mock cluster."""
-    cluster = running() if cluster is None else cluster
-    return DemandCalculator({}, a_manager(cluster, **config), history)
-
-
-def shown(demand):
-    """Names by what the demand says of them."""
-    lists = (demand.new_nodes, demand.matched_nodes, demand.unmatched_nodes, demand.failed_nodes)
-    return tuple(sorted(names(nodes)) for nodes in lists)
 
 
 # -- jobs and demand

@@ -2,35 +2,16 @@
 
 import pytest
 
+from builders.calculators import a_calculator, running, shown
 from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster, names
 from builders.replies import a_record
 from builders.simulated_cloud import F2, World, a_description
 from hpc.autoscale.ccbindings.models import NodeList
-from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.traces.binding import SimulatedBinding
-
-
-def running(count=2, state="Ready", available=10, **cluster):
-    """A cluster with running nodes htc-1 (ip-1), htc-2 (ip-2), …"""
-    made = an_htc_cluster(available, **cluster)
-    for i in range(1, count + 1):
-        made.add_node(f"htc-{i}", "htc", state=state, target_state="Started", hostname=f"ip-{i}")
-    return made
-
-
-def a_calculator(cluster=None, history=None, **config):
-    """A calculator over a mock cluster."""
-    cluster = running() if cluster is None else cluster
-    return DemandCalculator({}, a_manager(cluster, **config), history)
-
-
-def shown(demand):
-    """Names by what the demand says of them."""
-    lists = (demand.new_nodes, demand.matched_nodes, demand.unmatched_nodes, demand.failed_nodes)
-    return tuple(sorted(names(nodes)) for nodes in lists)
 
 
 def seen(hostname, *jobs, **resources):

@@ -1,13 +1,11 @@
 """The generator of the packaged VM-size data."""
 
 import gzip
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
-TOOL = Path(__file__).parents[2] / "tools" / "make_vm_sizes.py"
+from builders.tools import load_tool
 
 RAW = {
     "_meta": {"price_basis": "basis", "prices_generated": "2026-06-18T03:43:41Z"},
@@ -30,10 +28,7 @@ RAW = {
 
 @pytest.fixture
 def tool():
-    spec = importlib.util.spec_from_file_location("make_vm_sizes", TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("make_vm_sizes")
 
 
 @pytest.fixture

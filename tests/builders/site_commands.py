@@ -1,0 +1,63 @@
+"""azscale beside a site of `failing_cloud`: its configuration is the site's, and its scheduler has
+the jobs that `site.new_jobs` makes."""
+
+import importlib
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.failing_cloud import Site
+from hpc.autoscale import cli
+
+MODULE = "driver_of_a_site"
+DRIVER = """
+from hpc.autoscale.cli import GenericDriver
+
+class Driver(GenericDriver):
+    site = None
+
+    def _read_jobs_and_nodes(self, config):
+        return self.site.new_jobs(), []
+"""
+
+
+class SiteCommand:
+    """Runs commands; `errors` is what the last one printed on stderr."""
+
+    def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.path = home / "autoscale.json"
+        self._capsys = capsys
+        self.errors = ""
+
+    def serve(self, site: Site, **config: Any) -> None:
+        """Be the command of a site from now on, with these keys beside those of its
+        configuration."""
+        importlib.import_module(MODULE).Driver.site = site
+        config = {**site.config, **config, "driver": f"{MODULE}:Driver"}
+        self.path.write_text(json.dumps(config))
+        self.path.chmod(0o600)
+
+    def __call__(self, command: str, *words: str) -> str:
+        """What a command prints on stdout, whatever its exit code is."""
+        with suppress(SystemExit):
+            cli.main([command, "-c", str(self.path), *words])
+        printed = self._capsys.readouterr()
+        self.errors = printed.err
+        return printed.out
+
+
+@pytest.fixture
+def site_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> SiteCommand:
+    """azscale in a home of its own."""
+    (tmp_path / f"{MODULE}.py").write_text(DRIVER)
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    return SiteCommand(tmp_path, capsys)
