@@ -168,8 +168,10 @@ def test_apply_takes_the_lock(site):
     path = planned(site)
     lock = site.scheduler.new_singleton_lock({"lock_file": str(site.home / "lock.file")})
     site("apply", path, code=3)
+    assert {str(node.target_state) for node in site.cluster.nodes.values()} == {"Started"}
     lock.unlock()
     site("apply", path)
+    assert "Terminated" in {str(node.target_state) for node in site.cluster.nodes.values()}
 
 
 def test_what_is_not_planned_is_not_done(site, monkeypatch):

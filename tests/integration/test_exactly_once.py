@@ -340,10 +340,12 @@ def test_a_command_waits_for_the_loop(azscale, config, tmp_path, nodes):
 
 
 def test_a_command_that_only_looks_needs_no_lock(azscale, config, tmp_path):
+    """Others are refused meanwhile."""
     with a_loop(config, lock_file=str(tmp_path / "lock")):
         done(azscale("nodes"))
         done(azscale("create_nodes", "-n", "1", "--dry-run"))
         done(azscale("requests"))
+        done(azscale("create_nodes", "-n", "1"), code=3)
 
 
 @pytest.mark.parametrize("kind", [None, "lost_reply", "no_reply"])

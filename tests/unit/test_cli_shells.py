@@ -2,6 +2,7 @@
 
 import builtins
 import io
+import sys
 
 import pytest
 
@@ -49,6 +50,7 @@ def test_no_history_to_write_to(typed, monkeypatch, tmp_path):
     """Is said, and nothing more."""
     monkeypatch.setattr(shells, "HISTORY_FILE", str(tmp_path / "none" / "history"))
     typed("1")
+    assert "the history could not be kept in" in sys.stderr.getvalue()
 
 
 def test_a_script(tmp_path, capsys):

@@ -11,6 +11,7 @@ import pytest
 from builders.processes import python
 from hpc.autoscale import clock, locks, util
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError
+from hpc.autoscale.locks import holders_of
 from hpc.autoscale.util import SingletonFileLock, take_lock
 
 CODE = """
@@ -63,25 +64,36 @@ def test_another_process_is_refused(take, config, tmp_path):
 
 
 def test_other_clusters_and_servers_are_free(take, config):
-    take(config, "one")
-    take({**config, "cluster_name": "another"}, "two")
-    take({**config, "url": config["url"] + ":8443"}, "three")
+    """Each has a lock of its own."""
+    another = {**config, "cluster_name": "another"}
+    server = {**config, "url": config["url"] + ":8443"}
+    for number, each in enumerate((config, another, server)):
+        assert holders_of(each) == []
+        take(each, str(number))
+        assert holders_of(each) == [f"process {os.getpid()} of user {os.getuid()}"]
 
 
 def test_it_is_given_back(take, config, tmp_path):
     """With the lock file, and by the death of a process."""
-    take(config, "one").unlock()
-    python(CODE + "import os; os._exit(9)", str(tmp_path / "x"), *config.values())
-    take(config, "two").unlock()
-    take(config, "three")
+    for name in ("one", "two"):
+        lock = take(config, name)
+        assert holders_of(config)
+        lock.unlock()
+        assert holders_of(config) == []
+        python(CODE + "import os; os._exit(9)", str(tmp_path / "x"), *config.values())
+    take(config, "one")
 
 
 @pytest.mark.parametrize(
     "config", [{}, {"url": "https://a"}, {"url": 3, "cluster_name": "c"}, {"cluster_name": "c"}]
 )
 def test_without_a_cluster_there_is_a_file_only(take, config):
+    """It is locked, and another one can be."""
     take(config, "one")
     take(config, "two")
+    assert holders_of(config) == []
+    with pytest.raises(MultipleInstancesError, match="one"):
+        take(config, "one")
 
 
 def test_no_server_no_lock(take, config):
@@ -89,6 +101,7 @@ def test_no_server_no_lock(take, config):
     config["_mock_bindings"] = object()
     take(config, "one")
     take(config, "two")
+    assert holders_of(config) == []
 
 
 @pytest.mark.parametrize(
