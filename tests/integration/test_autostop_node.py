@@ -1,18 +1,25 @@
 """`azscale autostop` on a node: asking over HTTP, events of Azure, once and in a loop."""
 
+import io
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
+from unittest.mock import patch
 
 import pytest
+import requests
 from trustme import CA
 
 from builders.autostop_site import ACCESS, an_autostop_site
 from builders.scripted_server import Answer
-from hpc.autoscale import cli
+from hpc.autoscale import cli, clock
 from hpc.autoscale.autostop.callback import Callback, Metadata
+from hpc.autoscale.autostop.idleness import StateError
+from hpc.autoscale.autostop.watcher import Watcher
 from hpc.autoscale.errors import ConfigurationException
 
 EVENTS, NAME = "/metadata/scheduledevents", "/metadata/instance/compute/name"
@@ -262,6 +269,80 @@ def test_watching_is_ended(machine, server):
     watching.stdout.close()
     assert (machine.home / "notices").read_text() == "Terminate e1\n"
     assert not machine.has_stopped
+
+
+def test_watching_until_the_node_stops(machine, server):
+    """Look after look at the interval; a look that fails is said and does not end it."""
+    clock.use_mock_clock()
+    state = machine.home / "state.json"
+    state.mkdir()  # in its place nothing can be written
+    waits = []
+    sleep = clock.sleep
+
+    def wait(seconds):
+        sleep(seconds)
+        waits.append(seconds)
+        if len(waits) == 100 and state.is_dir():
+            state.rmdir()
+
+    server.on("POST", STOP, Answer(409, {"message": "stay"}), Answer(200, {"message": "go"}))
+    with patch.object(clock, "sleep", wait):
+        machine.configure(interval=60)
+        cli.main(["autostop", "-c", str(machine.path), "--watch"])
+    said = machine.capsys.readouterr()
+    assert said.err.count("it cannot be written: Is a directory") == 1
+    assert machine.has_stopped
+    first, *_, last = said.out.splitlines()
+    assert first.startswith("idle for 0 s")
+    assert last.endswith("go; stopping")
+    assert "stay" in said.out
+    assert sum(waits) >= 60 * len(said.out.splitlines())
+
+
+def test_events_of_azure_are_looked_for_between_looks(machine, server, monkeypatch):
+    """Every five seconds; a state that cannot be written then does not end it."""
+    clock.use_mock_clock()
+    seen = []
+
+    def notice(watcher):
+        seen.append(clock.time())
+        raise StateError("state file: it cannot be written")
+
+    monkeypatch.setattr(Watcher, "notice", notice)
+    monkeypatch.setattr(Watcher, "look", lambda _: ("idle", len(seen) > 9))
+    machine("--watch", interval=60)
+    gaps = {after - before for before, after in itertools.pairwise(seen[:10])}
+    assert gaps == {5.0}
+
+
+def test_the_service_until_a_signal(home, capsys):
+    """It answers at the address that it prints, in this process, and then no more."""
+    config = {"cluster_name": "demo", "url": "http://127.0.0.1:9", "username": "u", "password": "p"}
+    path = home / "autoscale.json"
+    path.write_text(json.dumps({**config, "autostop": ACCESS}))
+    path.chmod(0o600)
+    answered, asking = [], []
+
+    def ask(url):
+        answered.append((url, requests.post(url, timeout=30).status_code))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    class Screen(io.StringIO):
+        def flush(self):
+            if not asking:
+                asking.append(threading.Thread(target=ask, args=[self.getvalue().strip()]))
+                asking[0].start()
+
+    with patch.object(sys, "stdout", Screen()):
+        cli.main(["serve_autostop", "-c", str(path), "--port", "0"])
+    asking[0].join()
+    ((url, code),) = answered
+    assert (url.startswith("http://127.0.0.1:"), code) == (True, 401)
+    with pytest.raises(requests.ConnectionError):
+        requests.post(url, timeout=30)
+    with pytest.raises(SystemExit, match="1"):
+        cli.main(["serve_autostop", "-c", str(path), "--tls-key", str(path)])
+    assert "expected --tls-cert and --tls-key together" in capsys.readouterr().err
 
 
 def test_one_at_a_time(machine):
