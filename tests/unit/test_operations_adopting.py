@@ -2,7 +2,7 @@
 
 from builders.nodes import a_planned_node, names
 from builders.replies import a_record
-from hpc.autoscale.node.operations import adopt
+from hpc.autoscale.node.adopting import adopt
 
 
 def test_adoption_goes_set_by_set():
