@@ -145,7 +145,8 @@ def rehearse(
 
     def noting(own: dict[str, Any], its: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = new_calculator(own, its)
-        recorder.inputs = recorder.inputs.with_jobs(jobs)
+        if recorder.notes_inputs:
+            recorder.inputs = recorder.inputs.with_jobs(jobs)
         return calculator, jobs
 
     with StateCopy(config, first.autoscale_home) as state, _using(clock):
