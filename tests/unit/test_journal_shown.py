@@ -67,18 +67,17 @@ def journal(tmp_path):
         {"action": "start_worker", "bucket": "on-premises", "node": "rack-1", "nodes": ["rack-1"]},
     ]
     second.config = {"cluster_name": "demo", "idle_timeout": 600, "note": "x" * 200}
-    third = replace(a_pass_record(3, [], created=3), did={"ended_by": "no answer"}, at=1e18)
+    third = replace(a_pass_record(3, [], created=3), did={"ended_by": "no answer"})
     return written(tmp_path / "j", a_pass_record(1, NODES, waiting[:1]), second, third)
 
 
 def test_what_is_wrong_with_a_pass_is_on_its_line(journal, azscale):
-    """In few words; a time that no calendar has is shown as it is."""
+    """In few words."""
     code, printed = azscale("journal", "show", journal)
     lines = printed.splitlines()
     assert (code, len(lines)) == (0, 4)
     assert lines[2].split()[-4:] == ["2", "errors,", "1", "note"]
     assert lines[3].split()[-1] == "failed"
-    assert "1000000000000000000" in lines[3]
 
 
 def test_a_pass_in_words_has_all_that_went_wrong(journal, azscale):

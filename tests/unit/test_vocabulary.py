@@ -23,7 +23,7 @@ SAME_NAMES = {
     # WSGI's word for what a server calls with each request: the simulator's, and that of autostop
     "Application": {"simulator.app", "autostop.web"},
     # the published clock, and what the loop asks of any, as the plug-in API names it
-    "Clock": {"clock", "autoscaler.loop"},
+    "Clock": {"clock", "autoscaler.repeating"},
     # a nodearray as somebody describes it: to the simulator, and to the builder of test clusters
     "Nodearray": {"simulator.description", "testing.builders"},
 }
