@@ -1,6 +1,7 @@
 """What the journal costs a pass of a loop: `python benchmarks/journal_cost.py [--nodes 5000]`.
 
-Nodes that all run a job, and jobs that wait for a quota; in each pass one job has ended and another
+Nodes that all run a job, and jobs that wait for a quota, of a simulator in another process that is
+asked over HTTP; in each pass one job has ended and another
 one has begun, so that something has changed. Times of whole passes differ by more than the journal
 costs, so its own calls are timed within each pass: the CPU seconds of them all, summed, are held
 against those of the rest of the same pass. Printed are the share in all passes together and in the
@@ -14,27 +15,33 @@ import gc
 import json
 import logging
 import os
+import signal
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
+import requests
+
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.autoscaler.journaling import LoopJournal
-from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal.listening import HeardBinding
 from hpc.autoscale.journal.recording import PassRecorder
+from hpc.autoscale.simulator import serve
 
 JOURNAL, REST = "journal", "rest"
+SIZE, REGION = "Standard_F4s_v2", "westus2"
+Site = tuple[dict[str, Any], list[str]]
 
 
 class Meter:
@@ -121,43 +128,69 @@ def metered() -> Meter:
 class BusyDriver(GenericDriver):
     """Every node runs a job, and others wait. In each pass one job more has ended."""
 
-    def __init__(self, nodes: int, waiting: int) -> None:
+    def __init__(self, hosts: Sequence[str], waiting: int) -> None:
         super().__init__("benchmark")
-        self._nodes = nodes
+        self._hosts = hosts
         self._waiting = waiting
         self.ended = 0
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         jobs, hosts = [], []
-        for number in range(self._nodes):
-            host = SchedulerNode(f"host-{number}", {"ncpus": 4})
-            name = f"running-{number + (self._nodes if number < self.ended else 0)}"
+        for number, hostname in enumerate(self._hosts):
+            host = SchedulerNode(hostname, {"ncpus": 4})
+            name = f"running-{number + (len(self._hosts) if number < self.ended else 0)}"
             host.assign(name)
             host.available["ncpus"] = 0
             hosts.append(host)
-            job = Job(name, {"ncpus": 4}, executing_hostnames=[f"host-{number}"])
+            job = Job(name, {"ncpus": 4}, executing_hostnames=[hostname])
             job.metadata["job_state"] = "running"
             jobs.append(job)
         jobs += [Job(f"waiting-{n}", {"ncpus": 1 + n % 4}) for n in range(self._waiting)]
         return jobs, hosts
 
 
-def new_loop(nodes: int, waiting: int, home: str) -> tuple[Autoscaler, list[BusyDriver]]:
-    """A loop over a cluster of its own, and a driver for each pass."""
-    cluster = MockClusterBinding("benchmark")
-    cluster.add_nodearray("htc", {}, max_count=nodes, max_core_count=4 * nodes)
-    cluster.add_bucket("htc", "Standard_F4s", max_count=nodes, available_count=nodes)
-    for number in range(nodes):
-        cluster.add_node(f"htc-{number + 1}", "htc", state="Ready", hostname=f"host-{number}")
+@contextmanager
+def cluster_of(nodes: int) -> Iterator[tuple[dict[str, Any], list[str]]]:
+    """A simulated cluster in a process of its own, whose nodes are all ready and at whose quota
+    nothing more can be started: how to connect to it, and its host names."""
+    array = {"machine_types": [SIZE]}
+    limits = {REGION: {"quota": 4 * nodes}}
+    cluster = {"region": REGION, "nodearrays": {"htc": array}, "max_count": 2 * nodes}
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        with serve({"clusters": {"benchmark": cluster}, "regions": limits}) as simulator:
+            connection = simulator.connection("benchmark")
+            definition = {"machineType": SIZE}
+            sets = [{"count": nodes, "nodearray": "htc", "definition": definition}]
+            requests.post(
+                f"{connection['url']}/clusters/benchmark/nodes/create",
+                json={"requestId": "benchmark", "sets": sets},
+                auth=(connection["username"], connection["password"]),
+                timeout=600,
+            ).raise_for_status()
+            simulator.clock.advance(3600)
+            os.write(writing, json.dumps(connection).encode())
+            signal.pause()
+    try:
+        connection = {**json.loads(os.read(reading, 10_000)), "lock_file": None}
+        listing = new_cluster_bindings(connection).get_nodes().nodes or []
+        yield connection, [str(record["Hostname"]) for record in listing]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def new_loop(
+    connection: dict[str, Any], hosts: list[str], waiting: int, home: str
+) -> tuple[Autoscaler, BusyDriver]:
+    """A loop over a cluster, with what it remembers in a directory; and its driver."""
     config = {
-        "cluster_name": "benchmark",
-        "_mock_bindings": cluster,
+        **connection,
         "nodehistorydb": os.path.join(home, "history.db"),
-        "lock_file": None,
         "journal": {"directory": os.path.join(home, "journal")},
     }
-    driver = BusyDriver(nodes, waiting)
-    return Autoscaler(config, driver), [driver]
+    driver = BusyDriver(hosts, waiting)
+    return Autoscaler(config, driver), driver
 
 
 def shares(passes: list[Counter[str]]) -> list[float]:
@@ -176,11 +209,11 @@ def print_shares(what: str, passes: list[Counter[str]]) -> None:
     )
 
 
-def in_one_process(args: argparse.Namespace, now: clock.MockClock) -> None:
+def in_one_process(args: argparse.Namespace, now: clock.MockClock, site: Site) -> None:
     """Passes of one loop."""
     meter = metered()
     with tempfile.TemporaryDirectory() as home:
-        loop, (driver,) = new_loop(args.nodes, args.waiting, home)
+        loop, driver = new_loop(*site, args.waiting, home)
         passes, sizes = [], []
         for number in range(args.rounds + 2):
             gc.collect()
@@ -202,11 +235,11 @@ def in_one_process(args: argparse.Namespace, now: clock.MockClock) -> None:
     print(f"its first record has {sizes[0]} bytes, others {later:.0f} each")
 
 
-def by_themselves(args: argparse.Namespace, now: clock.MockClock) -> None:
+def by_themselves(args: argparse.Namespace, now: clock.MockClock, site: Site) -> None:
     """Passes that are each made by a process of their own."""
     meter = metered()
     with tempfile.TemporaryDirectory() as home:
-        loop, (driver,) = new_loop(args.nodes, args.waiting, home)
+        loop, driver = new_loop(*site, args.waiting, home)
         passes, sizes = [], []
         for _ in range(args.fresh):
             reading, writing = os.pipe()
@@ -244,10 +277,11 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     now = clock.use_mock_clock()
     now.now = 1_790_000_000.0
-    if args.rounds:
-        in_one_process(args, now)
-    if args.fresh > 1:
-        by_themselves(args, now)
+    with cluster_of(args.nodes) as site:
+        if args.rounds:
+            in_one_process(args, now, site)
+        if args.fresh > 1:
+            by_themselves(args, now, site)
 
 
 if __name__ == "__main__":
