@@ -64,7 +64,9 @@ class Visit:
 
 def story() -> list[Any]:
     bad = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-    records = a_long_story(30, 40, 12)
+    records = [*a_long_story(30, 40, 12), a_pass_record(30, ended_by=bad)]
+    for number, record in enumerate(records):
+        record.did = {**record.did, "duration": 1.5 + number % 4}
     nodes = [a_node_record(f"{bad}{n}", Template=bad) for n in range(3)]
     return [*records, a_pass_record(31, nodes, [a_waiting_job(bad, bad)], errors=[bad])]
 
@@ -85,7 +87,7 @@ def test_the_page_fits_and_says_and_asks_nothing(
     assert visit.said == [] and visit.asked == [file.as_uri()]
     assert visit.tab.evaluate("document.documentElement.scrollWidth") <= width
     shown = visit.tab.locator("figure svg:visible").count()
-    assert shown == 5 and visit.tab.locator("figure svg").count() == 10
+    assert shown == 6 and visit.tab.locator("figure svg").count() == 12
     back = visit.tab.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (back == "rgb(255, 255, 255)") == (scheme == "light")
     visit.close(f"report-{width}-{scheme}")
@@ -94,7 +96,7 @@ def test_the_page_fits_and_says_and_asks_nothing(
 def test_every_section_is_reached_by_keyboard(browser: Any, file: Path) -> None:
     visit = Visit(browser, file.as_uri())
     reached = []
-    for _ in range(8):
+    for _ in range(9):
         visit.tab.keyboard.press("Tab")
         reached.append(visit.tab.evaluate("document.activeElement.getAttribute('href')"))
     assert reached[0] == "#nodes" and reached[-1] == "#errors"
@@ -110,7 +112,7 @@ def test_on_paper_everything_is_black_on_white(browser: Any, file: Path) -> None
     style = "getComputedStyle(document.querySelector('svg text')).fill"
     assert visit.tab.evaluate(style) == "rgb(0, 0, 0)"
     assert not visit.tab.locator("nav").is_visible()
-    visit.close()
+    visit.close("paper")
 
 
 def test_the_live_page_shows_a_new_pass_by_itself(browser: Any, tmp_path: Path) -> None:

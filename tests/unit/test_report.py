@@ -354,6 +354,14 @@ def test_small_amounts_are_no_thousandths() -> None:
     assert "0.15" in drawn and "150m" not in drawn
 
 
+def test_axes_begin_with_nothing_and_count_in_whole_numbers() -> None:
+    none = charts.svg(charts.cost(of_records([a_pass_record(0)]), 900))
+    assert {"0.00", "1.00"} <= set(re.findall(r">([^<]+)</text>", none))
+    few = of_records([a_pass_record(0, [a_node_record("a"), a_node_record("b")])])
+    said = re.findall(r">([^<]+)</text>", charts.svg(charts.nodes(few, 900)))
+    assert [text for text in said if text.replace(".", "").isdigit()] == ["0", "1", "2"]
+
+
 def test_how_long_passes_took_and_which_failed() -> None:
     records = [a_pass_record(n, duration=1.23456) for n in range(3)]
     records[1].did = {"ended_by": "no answer"}

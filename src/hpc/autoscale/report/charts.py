@@ -104,8 +104,8 @@ def cost(history: History, width: int) -> dict[str, Any]:
     """US dollars per hour over time."""
     rows = [{"t": _ms(s.at), "n": s.per_hour} for s in _held(history)]
     mark = {"type": "line", "interpolate": "step-after", "color": _BLUE}
-    is_large = max((s.per_hour for s in history.samples), default=0.0) > 10
-    amount = _amount("US dollars per hour", ",.0f" if is_large else ",.2f")
+    most = max((s.per_hour for s in history.samples), default=0.0)
+    amount = _amount("US dollars per hour", ",.0f" if most > 10 else ",.2f", most)
     return _over_time(history, rows, mark, {"y": amount}, width, 160)
 
 
@@ -119,7 +119,11 @@ def passes(history: History, width: int) -> dict[str, Any]:
     ]
     mark = {"type": "bar", "width": max(1.0, width / 250)}
     colour = _coloured("b", {good: _BLUE, bad: _RED}, rows)
-    encoding = {"y": _amount("seconds", ",.3~f"), "color": colour}
+    most = max((s.took for s in history.spans() if s.took is not None), default=0.0)
+    encoding = {
+        "y": _amount("seconds", ",.3~f", most),
+        "color": colour,
+    }
     return _over_time(history, rows, mark, encoding, width, 140)
 
 
@@ -170,9 +174,10 @@ def _coloured(
 def _by_name(history: History, what: str, title: str) -> dict[str, Any]:
     labels = _labels(history, what)
     colours = _colours(history, what)
+    most = max((sum(getattr(s, what).values()) for s in history.spans()), default=0)
     scale = {"domain": list(labels.values()), "range": [colours[name] for name in labels]}
     return {
-        "y": {**_amount(title, ",d"), "stack": "zero"},
+        "y": {**_amount(title, ",d", most), "stack": "zero"},
         "color": {"field": "b", "type": "nominal", "scale": scale},
         "order": {"field": "o", "type": "quantitative"},
     }
@@ -223,11 +228,15 @@ def _labels(history: History, what: str) -> dict[str, str]:
     return labels
 
 
-def _amount(title: str, form: str) -> dict[str, Any]:
+def _amount(title: str, form: str, most: float) -> dict[str, Any]:
+    """The axis of amounts from 0 to this one, whole numbers where the form is that of such."""
     axis: dict[str, Any] = {"tickCount": 5, "format": form}
     if form.endswith("d"):
+        axis["tickCount"] = max(1, min(5, int(most)))
         axis["labelExpr"] = f"datum.value % 1 ? '' : format(datum.value, '{form}')"
-    return {"field": "n", "type": "quantitative", "title": title, "axis": axis}
+    # by itself, an axis for nothing has its 0 in the middle
+    scale = {"domainMin": 0, **({} if most else {"domainMax": 1})}
+    return {"field": "n", "type": "quantitative", "title": title, "axis": axis, "scale": scale}
 
 
 def _over_time(

@@ -28,7 +28,8 @@ STYLE = """
   --dim: #a0a8b0; --link: #79b8ff; --bar: #6ea8ff; --bad: #ff8a80; } }
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--back);
-  margin: 0 auto; padding: 0 16px 48px; max-width: 980px; overflow-wrap: anywhere; }
+  margin: 0 auto; padding: 0 16px 48px; max-width: 980px; overflow-wrap: anywhere;
+  overflow-x: clip; }
 h1 { font-size: 1.5rem; margin: 24px 0 4px; } h2 { font-size: 1.15rem; margin: 36px 0 8px; }
 p { margin: 4px 0; } .dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; }
 a { color: var(--link); }
@@ -39,7 +40,8 @@ dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr));
   margin: 16px 0; }
 dl div { border: 1px solid var(--line); border-radius: 6px; padding: 8px 12px; }
 dt { color: var(--dim); font-size: .85rem; } dd { margin: 0; font-size: 1.3rem; }
-figure { margin: 0; } figure svg { display: block; width: 100%; height: auto; }
+figure { margin: 0; } figure svg { display: block; width: 100%; height: auto;
+  overflow: visible; }
 .narrow { display: none; }
 @media (max-width: 600px) { .wide { display: none; } .narrow { display: block; } }
 svg text { fill: var(--text); } svg .role-axis-grid line { stroke: var(--line); }
@@ -52,7 +54,7 @@ th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var
   vertical-align: top; overflow-wrap: normal; }
 td.text { min-width: 16em; overflow-wrap: anywhere; } td.number, th.number { text-align: right; }
 progress { width: 8em; accent-color: var(--bar); }
-@media print { :root { --text: #000; --back: #fff; --line: #999; --dim: #333;
+@media print { :root { color-scheme: light; --text: #000; --back: #fff; --line: #999; --dim: #333;
   --bad: #000; } nav, summary {
   display: none; } body { max-width: none; } section { break-inside: avoid; }
   .scroll { max-height: none; overflow: visible; } .wide { display: block; }
