@@ -8,6 +8,7 @@ import pytest
 from builders.grid_cli import grid as grid
 from builders.plan_worlds import F8
 from builders.simulated_cloud import F4, World, a_description
+from hpc.autoscale import clock
 from hpc.autoscale.traces.binding import SimulatedBinding
 
 
@@ -181,3 +182,103 @@ def test_what_is_no_pass_of_a_journal(site, recorded):
         site("whatif", *words, "--set", "idle_timeout=9", code=1)
         assert said in site.errors
         assert len(site.errors.splitlines()) == 1
+
+
+@pytest.fixture
+def idle_since(grid):
+    """A node that has had no work for ten minutes, in three passes of a journal."""
+    grid.config |= {"journal": {}, "idle_timeout": 1000}
+    grid.config["autoscale"] = {"scheduler_reports_hosts": False}
+    before = clock.use_clock(clock.Clock())
+    now = clock.use_mock_clock()
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    for _ in range(3):
+        grid("autoscale")
+        now.sleep(300)
+    grid.cluster.nodes.clear()
+    yield grid, str(grid.home / "journal")
+    clock.use_clock(before)
+
+
+def test_what_was_remembered_then(idle_since):
+    """For how long nodes had been idle: the passes before are decided again for it."""
+    grid, journal = idle_since
+    words = ("whatif", "--journal", journal, "--set", "idle_timeout=500", "-F", "json")
+    found = json.loads(grid(*words))
+    delete = {"action": "delete", "bucket": "htc/Standard_F4s", "count": 1}
+    assert (found["now"]["changes"], found["then"]["changes"]) == ([], [delete])
+    assert found["notes"] == []
+    earlier = json.loads(grid(*words[:3], "--pass", "2", *words[3:]))
+    assert earlier["then"]["changes"] == []
+
+
+def test_a_journal_without_what_was_remembered(idle_since, monkeypatch):
+    """It is said."""
+    grid, journal = idle_since
+    monkeypatch.setattr("hpc.autoscale.cli.whatif.remembered_before", lambda *_: None)
+    text = grid("whatif", "--journal", journal, "--set", "idle_timeout=500")
+    assert "What the autoscaler remembered then is not in the journal" in text
+    assert "delete" not in text
+
+
+# -- several questions at once
+
+
+def several(site, *cases):
+    words = [word for case in cases for word in ("--case", *case)]
+    found = json.loads(site("whatif", *words, "-F", "json"))
+    return found["now"], [case["then"] for case in found["cases"]]
+
+
+def test_several_cases(site):
+    """Each has settings of its own, beside those of --set, and none changes another."""
+    price = f"price.{F8}=0.0001"
+    now, (one, two, three) = several(
+        site,
+        ["quota.standardFSv2Family=8"],
+        [price, "packing.policy=least-waste"],
+        ["quota.standardFSv2Family=32"],
+    )
+    assert [case["placed"] for case in (now, one, three)] == [4, 2, 8]
+    assert {row["bucket"] for row in two["changes"]} == {f"htc/{F8}"}
+    assert {row["bucket"] for row in three["changes"]} == {f"htc/{F4}"}
+    each = three["cost_per_hour"]["after"]["per_hour"] / 8
+    assert each == pytest.approx(now["cost_per_hour"]["after"]["per_hour"] / 4)
+
+
+def test_cases_side_by_side(site):
+    """In a table, and in the next one below where there is no room in 80 columns."""
+    quota = "quota.standardFSv2Family"
+    text = site(
+        "whatif",
+        *("--set", "idle_timeout=60"),
+        *("--case", f"{quota}=8"),
+        *("--case", f"{quota}=32", "autoscale.max_new_nodes_per_pass=3"),
+        *("--case", f"{quota}=4"),
+    )
+    assert f"What if (case 1): idle_timeout=60, {quota}=8" in text
+    parts = text.split("\n\n")
+    assert parts[1].splitlines()[0].split() == ["now", "case", "1", "case", "2"]
+    assert parts[2].splitlines()[0].split() == ["now", "case", "3"]
+    assert [line.split()[-3:] for line in (parts[1].splitlines()[2], parts[2].splitlines()[2])] == [
+        ["4", "2", "3"],
+        ["pass", "4", "1"],
+    ]
+    assert "What waits in case 3:\n" in text
+    assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_a_case_that_makes_no_sense(site):
+    """None of them is tried."""
+    site("whatif", "--case", "idle_timeout=5", "--case", "idel_timeout=5", code=1)
+    assert "did you mean 'idle_timeout'?" in site.errors
+
+
+def test_a_long_name_of_a_bucket(site):
+    """Its figures are below it."""
+    site.cluster = SimulatedBinding(
+        World(a_description({"a-nodearray-of-a-long-name": {"machine_types": [F4]}})).cluster
+    )
+    lines = site("whatif", "--set", "idle_timeout=5").splitlines()
+    at = lines.index(f"  + create a-nodearray-of-a-long-name/{F4}")
+    assert lines[at + 1].split() == ["10", "10"]

@@ -25,12 +25,12 @@ from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
 from hpc.autoscale.rehearsal.otherwise import Otherwise
-from hpc.autoscale.rehearsal.recorded import RecordedSite, record_in
+from hpc.autoscale.rehearsal.recorded import RecordedSite, record_in, remembered_before
 
 CAUSES_TOLD = 8
 """How many kinds of waiting jobs are told of before they are only counted."""
 
-_LABEL, _VALUE = 36, 20
+_LABEL, _VALUE = 36, 14
 
 
 class WhatIfCommands(CommandLine):
@@ -49,6 +49,16 @@ class WhatIfCommands(CommandLine):
             " once",
         )
         parser.add_argument(
+            "--case",
+            dest="cases",
+            action="append",
+            nargs="+",
+            default=[],
+            metavar="KEY=VALUE",
+            help="one of several questions, with what is different in it beside --set; may be given"
+            " more than once",
+        )
+        parser.add_argument(
             "--journal", metavar="FILE", help="of the queue and the cluster in this journal"
         )
         parser.add_argument(
@@ -60,45 +70,69 @@ class WhatIfCommands(CommandLine):
         self,
         config: Config,
         settings: Sequence[str] = (),
+        cases: Sequence[Sequence[str]] = (),
         journal: str | None = None,
         number: int | None = None,
         output_format: OutputFormat | None = None,
     ) -> None:
         """Compares what the next pass will do with what it would do under other quotas, prices,
         nodearrays, timeouts or policies, and does nothing."""
-        if not settings:
+        if not (settings or cases):
             raise AutoscaleError("expected what would be different, as in --set idle_timeout=600")
         if number is not None and journal is None:
             raise AutoscaleError("--pass: expected --journal with it, found none")
-        other = Otherwise(settings)
-        changed = other.config(config)
+        asked = [(*settings, *own) for own in cases] or [tuple(settings)]
+        others = [Otherwise(each) for each in asked]
+        # all of them are looked at before the first is tried
+        changed = [other.config(config) for other in others]
+        note = ""
         if journal is None:
-            now, then = self._compared(config, changed, other)
+            now, *then = self._compared(config, changed, others)
         else:
-            with RecordedSite(record_in(journal, number)) as site:
-                both = site.config(config), site.config(changed)
-                now, then = self._compared(*both, other, **site.doors)
+            record = record_in(journal, number)
+            state = remembered_before(journal, record)
+            note = "" if state is not None else _NOT_REMEMBERED
+            with RecordedSite(record, state) as site:
+                own = site.config(config), [site.config(each) for each in changed]
+                now, *then = self._compared(*own, others, **site.doors)
         if output_format == "json":
-            said = {"set": other.given, "now": now.to_dict(), "then": then.to_dict()}
-            json.dump(said, sys.stdout, indent=2)
+            json.dump(_as_json(now, then, others, bool(cases), note), sys.stdout, indent=2)
             print()
             return
-        for line in _lines(now, then, settings, screen_width()):
+        names = [f"case {i}" for i in range(1, len(then) + 1)] if cases else ["then"]
+        for line in _lines(now, then, names, asked, screen_width()):
             print(line)
+        if note:
+            print(f"\n{note}")
 
     def _compared(
         self,
         config: Config,
-        changed: Config,
-        other: Otherwise,
+        changed: Sequence[Config],
+        others: Sequence[Otherwise],
         new_binding: NewBinding = new_cluster_bindings,
         **doors: Any,
-    ) -> tuple[_Case, _Case]:
-        """What comes of a configuration, and of another one with other limits."""
-        now = self._rehearsed(config, new_binding=new_binding, **doors)
-        outcome = _Case(now)  # prices are of the process, and others are used from here on
-        then = self._rehearsed(changed, new_binding=other.binding(new_binding), **doors)
-        return outcome, _Case(then)
+    ) -> list[_Case]:
+        """What comes of a configuration, and of each of others with other limits."""
+        # prices are of the process: what is compared is worked out before the next is rehearsed
+        found = [_Case(self._rehearsed(config, new_binding=new_binding, **doors))]
+        for own, other in zip(changed, others, strict=True):
+            doors_of_it = {**doors, "new_binding": other.binding(new_binding)}
+            found.append(_Case(self._rehearsed(own, **doors_of_it)))
+        return found
+
+
+_NOT_REMEMBERED = (
+    "What the autoscaler remembered then is not in the journal: no node goes for being idle here."
+)
+
+
+def _as_json(
+    now: _Case, then: Sequence[_Case], others: Sequence[Otherwise], are_several: bool, note: str
+) -> dict[str, Any]:
+    found = [{"set": o.given, "then": t.to_dict()} for o, t in zip(others, then, strict=True)]
+    said: dict[str, Any] = {"now": now.to_dict(), "notes": [note] if note else []}
+    return {**said, "cases": found} if are_several else {**said, **found[0]}
 
 
 class _Case:
@@ -142,23 +176,44 @@ def _why(job: UnsatisfiedJob | SetAsideJob) -> str:
     return job.reason if isinstance(job, SetAsideJob) else str(job.verdict.causes[0])
 
 
-def _lines(now: _Case, then: _Case, settings: Sequence[str], width: int) -> Iterator[str]:
-    """The table, and what still waits."""
-    yield from textwrap.wrap(f"What if: {on_one_line(', '.join(settings))}", width)
-    yield ""
-    yield _row("", "now", "then")
-    yield _row("jobs placed", *(f"{each.placed} of {each.jobs}" for each in (now, then)))
-    yield _row("nodes after the pass", str(now.nodes), str(then.nodes))
-    for action, bucket in dict.fromkeys([*now.counts, *then.counts]):
-        figures = (each.counts.get((action, bucket), 0) for each in (now, then))
-        yield _row(f"  {SIGNS[action][0]} {action} {bucket}", *map(str, figures))
-    yield _row("nodes cost per hour", _dollars(now), _dollars(then))
-    for name, each in (("now", now), ("then", then)):
-        yield from _waiting(name, each, width)
+def _lines(
+    now: _Case,
+    then: Sequence[_Case],
+    names: Sequence[str],
+    asked: Sequence[Sequence[str]],
+    width: int,
+) -> Iterator[str]:
+    """The table, or one below the other where there are more cases than it has room for, and what
+    still waits."""
+    for name, settings in zip(names, asked, strict=True):
+        head = "What if" if len(names) == 1 else f"What if ({name})"
+        yield from textwrap.wrap(f"{head}: {on_one_line(', '.join(settings))}", width)
+    at_once = max(1, (width - _LABEL) // _VALUE - 1)
+    for first in range(0, len(then), at_once):
+        part = slice(first, first + at_once)
+        yield ""
+        yield from _table([now, *then[part]], ["now", *names[part]])
+    for name, each in zip(["now", *names], [now, *then], strict=True):
+        yield from _waiting(name if name in ("now", "then") else f"in {name}", each, width)
 
 
-def _row(label: str, now: str, then: str) -> str:
-    return f"{on_one_line(label):<{_LABEL}} {now:>{_VALUE}} {then:>{_VALUE}}".rstrip()
+def _table(cases: Sequence[_Case], names: Sequence[str]) -> Iterator[str]:
+    yield _row("", *names)
+    yield _row("jobs placed", *(f"{each.placed} of {each.jobs}" for each in cases))
+    yield _row("nodes after the pass", *(str(each.nodes) for each in cases))
+    for action, bucket in dict.fromkeys(key for each in cases for key in each.counts):
+        figures = (str(each.counts.get((action, bucket), 0)) for each in cases)
+        yield _row(f"  {SIGNS[action][0]} {action} {bucket}", *figures)
+    yield _row("nodes cost per hour", *map(_dollars, cases))
+
+
+def _row(label: str, *values: str) -> str:
+    """A label with its figures, which are below it where it is long."""
+    shown = on_one_line(label)
+    cells = "".join(f"{value:>{_VALUE}}" for value in values)
+    if len(shown) <= _LABEL:
+        return f"{shown:<{_LABEL}}{cells}".rstrip()
+    return f"{shown}\n{'':<{_LABEL}}{cells}"
 
 
 def _dollars(each: _Case) -> str:

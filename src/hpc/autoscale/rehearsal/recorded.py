@@ -3,12 +3,12 @@ decisions.
 
 Unlike a pass that is decided again, such a rehearsal may ask what was not asked then. So each
 question is answered from what was read first: the status, the nodes, the jobs and the hosts. What
-the autoscaler remembered is not among it.
+the autoscaler remembered is found out by deciding the passes before it again (`replaying`).
 """
 
 from __future__ import annotations
 
-import os
+import zlib
 from collections import deque
 from collections.abc import Mapping
 from tempfile import TemporaryDirectory
@@ -24,8 +24,10 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalError, PassRecord
 from hpc.autoscale.journal.snapshots import host_from, job_from
+from hpc.autoscale.journal.state import restore, settings
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.passing_on import PassingDriver
+from hpc.autoscale.replaying.replay import Replay
 
 _FILES = ("backoffdb", "clustersdb", "gangsdb", "requests_file", "requestsetsdb")
 
@@ -123,13 +125,50 @@ class RecordedDriver(PassingDriver):
         return jobs, hosts
 
 
+def remembered_before(path: str, record: PassRecord) -> Mapping[str, str] | None:
+    """The files of the state as a pass of a journal found them, as `journal.state` keeps them; None
+    where the journal does not have that. The passes since the state was last written down are
+    decided again for it."""
+    first = None
+    for each in Journal(path, skip_garbled=True):
+        if each.number > record.number:
+            break
+        if "state" in each.doors:
+            first = each.number
+    if first is None:
+        return None
+    with Replay() as replay:
+        for each in Journal(path, skip_garbled=True):
+            if each.number == record.number:
+                return _state_of(each) if "state" in each.doors else _state_after(replay)
+            if each.number >= first:
+                replay.one(each)
+    return None
+
+
+def _state_of(record: PassRecord) -> Mapping[str, str]:
+    return dict(record.doors["state"])
+
+
+def _state_after(replay: Replay) -> Mapping[str, str] | None:
+    found = replay.remembered()
+    return None if found is None else dict(found["state"])
+
+
 class RecordedSite:
     """A pass of a journal as a site. Use it as a context: meanwhile there is a directory for what
-    the autoscaler would remember, which is nothing at first."""
+    the autoscaler remembers. `state`: what that is at first, as `remembered_before` has it."""
 
-    def __init__(self, record: PassRecord) -> None:
+    def __init__(self, record: PassRecord, state: Mapping[str, str] | None = None) -> None:
         self._record = record
         self._directory = TemporaryDirectory(prefix="hpc-autoscale-")
+        try:
+            restore(state or {}, self._directory.name)
+        except (ValueError, zlib.error, OSError) as problem:
+            self._directory.cleanup()
+            raise JournalError(
+                f"pass {record.number}: what was remembered cannot be used: {problem}"
+            ) from problem
 
     def __enter__(self) -> Self:
         return self
@@ -139,15 +178,18 @@ class RecordedSite:
 
     def config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """A configuration with the files of this site in the place of its own."""
-        kept = {key: value for key, value in config.items() if key not in _FILES}
-        return {**kept, "nodehistorydb": os.path.join(self._directory.name, "nodehistory.db")}
+        kept = {key: value for key, value in config.items() if key != "journal"}
+        named = dict.fromkeys(_FILES, "of this site")
+        return {**kept, **settings({**kept, **named}, self._directory.name)}
 
     @property
     def doors(self) -> dict[str, Any]:
         """What the command line and `rehearse` take of it."""
         record = self._record
+        interval = record.doors.get("interval")
         return {
             "around": lambda driver: RecordedDriver(driver, record),
             "new_binding": lambda config: RecordedBinding(record),
             "clock": MockClock(record.at),
+            "interval": None if interval is None else float(interval),
         }
