@@ -618,3 +618,59 @@ def test_the_shell(site, simulator, tmp_path):
         "['htc-1'] ['a'] demo DriverCLI",
         "4 True",
     ]
+
+
+# -- a plan that is carried out in trouble: what is planned is done once
+
+NODES = ["htc-1", "htc-2", "htc-3"]
+
+
+@pytest.fixture
+def plan(site):
+    """The path of a plan for three nodes."""
+    site.jobs(a=3)
+    path = str(site.home / "plan.json")
+    site("plan", "--out", path, code=2)
+    return path
+
+
+def test_a_reply_that_was_lost(site, simulator, plan):
+    """The nodes are found by the id of the request; a second apply makes no others."""
+    simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
+    site("apply", plan, code=None)
+    assert started(simulator) == NODES
+    site("apply", plan, code=1)
+    assert "nothing was changed" in site.errors
+    assert started(simulator) == NODES
+    assert "create" not in site("plan", code=None)
+
+
+def test_a_request_that_never_arrived(site, simulator, plan):
+    """It is said that the plan was not carried out, and it can be later."""
+    simulator.faults.add("no_reply", endpoint="create_nodes")
+    site("apply", plan, code=1)
+    assert site.errors.splitlines()[-1].startswith("Error")
+    assert started(simulator) == []
+    simulator.faults.clear()
+    site("apply", plan)
+    assert started(simulator) == NODES
+
+
+def test_it_was_killed_while_the_server_worked(site, simulator, plan):
+    """Whoever comes next finds what was made, and makes nothing twice."""
+    simulator.faults.add("latency", endpoint="create_nodes", seconds=1.5)
+    process = site.start("apply", plan)
+    try:
+        deadline = time.monotonic() + 60
+        while not started(simulator):
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate()
+    simulator.faults.clear()
+    site("apply", plan, code=1)
+    assert "nothing was changed" in site.errors
+    site("autoscale")
+    assert started(simulator) == NODES

@@ -16,7 +16,7 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
-from hpc.autoscale.rehearsal.changes import without_moot_drains
+from hpc.autoscale.rehearsal.changes import without_moot
 
 Style = Literal["come", "change", "go", "warn", "plain"]
 Line = tuple[Style, str]
@@ -61,7 +61,7 @@ def lines_of(found: Rehearsal, width: int = NARROW) -> Iterator[Line]:
 def folded(changes: Sequence[PlannedChange]) -> Iterator[list[PlannedChange]]:
     """The rows in groups that are told in one: equal but for the node."""
     groups: dict[tuple[object, ...], list[PlannedChange]] = {}
-    for row in without_moot_drains(changes):
+    for row in without_moot(changes):
         own = row.jobs if row.action == "create" else row.reason
         key = (row.action, row.bucket, row.code, own, row.spared_by)
         groups.setdefault(key, []).append(row)

@@ -23,7 +23,7 @@ from hpc.autoscale.cli.plan_text import lines_of
 from hpc.autoscale.cli.standing import stuck_jobs
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Rehearsal
-from hpc.autoscale.rehearsal.changes import without_moot_drains
+from hpc.autoscale.rehearsal.changes import without_moot
 
 LogFormat = Literal["text", "json"]
 
@@ -84,7 +84,7 @@ class ServiceLog(LogReporter):
             self._write("plan", {key: said[key] for key in ("changes", "cost_per_hour")}, [])
             return
         rows: list[tuple[object, ...]] = [
-            (r.action, r.node or r.bucket, r.count) for r in without_moot_drains(found.changes)
+            (r.action, r.node or r.bucket, r.count) for r in without_moot(found.changes)
         ]
         if rows != self._planned:
             self._planned = rows

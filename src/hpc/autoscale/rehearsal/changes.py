@@ -180,10 +180,12 @@ class Reasons(Protocol):
         """Why something is done with a node."""
 
 
-def without_moot_drains(changes: Sequence[PlannedChange]) -> list[PlannedChange]:
-    """The rows without the drains of nodes that are deleted, which go without saying."""
-    deleted = {row.node_id for row in changes if row.action == "delete"}
-    return [row for row in changes if row.action != "drain" or row.node_id not in deleted]
+def without_moot(changes: Sequence[PlannedChange]) -> list[PlannedChange]:
+    """The rows without what goes without saying: that a node which is deleted, or a host of which
+    the worker is stopped, is drained before that, and joined where it was not."""
+    gone = {(row.node, row.node_id) for row in changes if row.action in SHRINKING}
+    passing = ("join", "drain")
+    return [r for r in changes if r.action not in passing or (r.node, r.node_id) not in gone]
 
 
 def rows_of(commands: Iterable[Command], reasons: Reasons) -> list[PlannedChange]:

@@ -24,7 +24,7 @@ from hpc.autoscale.rehearsal.changes import (
     Cost,
     PlannedChange,
     bucket_of,
-    without_moot_drains,
+    without_moot,
 )
 from hpc.autoscale.rehearsal.inputs import Inputs, digest_of
 from hpc.autoscale.rehearsal.rehearsing import Rehearsal
@@ -172,7 +172,7 @@ _Key = tuple[str, str, int]
 
 def _counts(changes: Sequence[PlannedChange]) -> Counter[_Key]:
     """What changes do, without their reasons: equal ones are counted."""
-    rows = without_moot_drains(changes)
+    rows = without_moot(changes)
     return Counter((row.action, row.node or row.bucket, row.count) for row in rows)
 
 
