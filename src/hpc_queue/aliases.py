@@ -18,7 +18,7 @@ from hpc_queue.errors import QueueError
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
-from hpc_queue.store import Job
+from hpc_queue.stored import Job
 
 
 def main(arguments: Sequence[str]) -> int:

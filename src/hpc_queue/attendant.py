@@ -19,7 +19,7 @@ from hpc_queue import searching
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
 from hpc_queue.queue import Queue
 from hpc_queue.slots import LEAVES, Worker
-from hpc_queue.store import WorkerRecord
+from hpc_queue.stored import WorkerRecord
 
 _EVENT_SECONDS = 5.0
 _PAUSE = 0.5

@@ -30,7 +30,7 @@ from hpc_queue.errors import QueueError
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import CONFIG_VARIABLE, EMBEDDED, Settings
-from hpc_queue.store import Job
+from hpc_queue.stored import Job
 
 Options = argparse.Namespace
 _TIMED_OUT = 124

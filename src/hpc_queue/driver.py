@@ -30,7 +30,7 @@ from hpc.autoscale.workers import MeanRunTime, WorkerDemand, WorkerJob, in_nodea
 from hpc_queue.attendant import Silence, give_up
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
-from hpc_queue.store import WorkerRecord
+from hpc_queue.stored import WorkerRecord
 
 # how many of the newest runs are told apart from their mean
 _NEWEST = 100

@@ -12,7 +12,8 @@ from hpc_queue import embedded, tickets
 from hpc_queue.errors import QueueError
 from hpc_queue.model import ElementId, JobSpec, Range, State
 from hpc_queue.settings import EMBEDDED, Settings
-from hpc_queue.store import Job, Store, connect
+from hpc_queue.store import Store, connect
+from hpc_queue.stored import Job
 
 _TOGETHER = 32
 """The most single jobs that one ticket is for, when many are submitted together."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hpc.autoscale import hpclogging as logging
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
-from hpc_queue.store import Job
+from hpc_queue.stored import Job
 
 _LEAST = 1000
 _MOST = 10_000

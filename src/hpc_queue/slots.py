@@ -30,7 +30,8 @@ from hpc_queue.model import JobSpec, Range, State
 from hpc_queue.processes import Finished, Program, Watch
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
-from hpc_queue.store import BLOCK, Ended, Step, Store
+from hpc_queue.store import BLOCK, Store
+from hpc_queue.stored import Ended, Step
 
 PATIENCE = 0.2
 """Seconds that one element may take before the rest of its chunk is given back."""

@@ -16,7 +16,6 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -26,6 +25,7 @@ from redis.retry import Retry
 from hpc_queue import scripts
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
 from hpc_queue.model import JobSpec, Range, State
+from hpc_queue.stored import Ended, Job, Record, Step, WorkerRecord, job_of
 
 # Seconds. A node is deleted, or wanted again, long before.
 _CLOSED = 86400
@@ -35,84 +35,6 @@ BLOCK = 100
 _RECORD = struct.Struct("<IIiI")
 _LENGTH = struct.Struct("<Q")
 _UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a run ended. `state` Waiting: it has not begun after all. `begun` is a time, `seconds` a
-    duration, `output` the end of an output that had `length` bytes in all."""
-
-    state: State
-    exit: int = 0
-    begun: float = 0.0
-    seconds: float = 0.0
-    output: bytes = b""
-    length: int = 0
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a slot learns: whether what it reported counts, whether that element waits again, what
-    became of its claim (`begun`, `none`, `busy`, `draining`, `halted`, `lost`), which element it
-    got, and which jobs need no longer wait for others."""
-
-    counted: bool
-    again: bool
-    answer: str
-    position: int
-    tries: int
-    released: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Record:
-    """A run: when it began, how long it took in seconds, its exit code, and by which worker."""
-
-    begun: float
-    seconds: float
-    exit: int
-    worker: str
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job as it stands: its description, and how many elements are in each state."""
-
-    id: str
-    spec: JobSpec
-    counts: Mapping[State, int]
-    held: int
-    submitted: float
-    begun: float | None
-    ended: float | None
-
-    @property
-    def open(self) -> int:
-        """How many elements have not ended."""
-        return self.counts[State.Waiting] + self.counts[State.Running]
-
-
-@dataclass(frozen=True)
-class WorkerRecord:
-    """A worker as it stands. `running` are the jobs of the elements that it runs; `said` is what it
-    says of itself."""
-
-    name: str
-    running: tuple[str, ...]
-    beats: int
-    done: int
-    draining: bool
-    said: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def busy(self) -> int:
-        """How many elements it runs."""
-        return len(self.running)
-
-    @property
-    def slots(self) -> int:
-        return int(self.said.get("slots", "1"))
 
 
 def connect(url: str, patience: float = 5.0) -> Any:
@@ -436,7 +358,7 @@ class Store:
                     self.client.srem(self._key("open"), *gone)
             for name, packed in zip(part, answers, strict=True):
                 if packed:
-                    yield _job(name, packed)
+                    yield job_of(name, packed)
 
     def job(self, name: str) -> Job:
         """One job. UnknownJob when there is no such job."""
@@ -601,28 +523,3 @@ class Store:
 
 
 _WAITING = re.compile(b"[" + b"".join(b"\\x%02x" % (8 * tries) for tries in range(32)) + b"]+")
-
-
-def state_of(byte: int) -> State:
-    """The state in the byte of an element."""
-    return State(byte & 7)
-
-
-def tries_of(byte: int) -> int:
-    """How often the element was begun, up to 31."""
-    return byte >> 3
-
-
-def _job(name: str, packed: Mapping[bytes, bytes]) -> Job:
-    def number(field: bytes) -> float | None:
-        return float(packed[field]) if field in packed else None
-
-    return Job(
-        id=name,
-        spec=JobSpec.from_json(packed[b"spec"]),
-        counts={state: int(packed[b"n%d" % state]) for state in State},
-        held=int(packed[b"held"]),
-        submitted=number(b"submitted") or 0.0,
-        begun=number(b"begun"),
-        ended=number(b"ended"),
-    )

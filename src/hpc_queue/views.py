@@ -12,7 +12,8 @@ from typing import Any
 from hpc.autoscale.metrics.exposition import Metric, text_of
 from hpc.autoscale.plaintext import on_its_lines, on_one_line
 from hpc_queue.model import State
-from hpc_queue.store import Job, Store, WorkerRecord, state_of, tries_of
+from hpc_queue.store import Store
+from hpc_queue.stored import Job, WorkerRecord, state_of, tries_of
 
 COLUMNS = ("id", "name", "queue", "definition", "state", "elements", *(s.name for s in State))
 

@@ -12,7 +12,8 @@ from hpc_queue.model import JobSpec, Range, State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
 from hpc_queue.slots import Worker
-from hpc_queue.store import Job, Store
+from hpc_queue.store import Store
+from hpc_queue.stored import Job
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from hpc_queue.attendant import Attendant, Silence, give_up
 from hpc_queue.errors import BrokerUnreachable
 from hpc_queue.searching import write_forgotten, write_overtaken
 from hpc_queue.slots import LEAVES
-from hpc_queue.store import WorkerRecord
+from hpc_queue.stored import WorkerRecord
 
 
 def seen(**beats):

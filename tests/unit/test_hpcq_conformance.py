@@ -15,7 +15,8 @@ from hpc_queue.driver import QueueDriver
 from hpc_queue.errors import BrokerUnreachable
 from hpc_queue.model import State
 from hpc_queue.queue import Queue, addresses
-from hpc_queue.store import Ended, Store, connect
+from hpc_queue.store import Store, connect
+from hpc_queue.stored import Ended
 
 SLOTS = 4
 KEYS = {"worker_timeout": 3600}

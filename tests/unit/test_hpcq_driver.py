@@ -19,7 +19,7 @@ from hpc_queue.errors import QueueError
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
-from hpc_queue.store import Ended
+from hpc_queue.stored import Ended
 from hpc_queue.views import all_of, metrics, waiting_lines
 
 

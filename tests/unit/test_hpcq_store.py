@@ -8,7 +8,8 @@ from builders.job_queue import a_spec, an_array, begin, join, settings_at, state
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
 from hpc_queue.model import JobSpec, State
 from hpc_queue.queue import Queue
-from hpc_queue.store import Ended, Store, connect, state_of, tries_of
+from hpc_queue.store import Store, connect
+from hpc_queue.stored import Ended, state_of, tries_of
 
 
 @pytest.fixture
