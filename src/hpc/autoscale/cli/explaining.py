@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import PassSummary, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
-from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
+from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.completion import completed_by
@@ -101,14 +101,8 @@ class ExplainingCommands(CommandLine):
 
     def _scene(self, config: Config, name: str) -> Scene:
         """What a pass sees now."""
-
-        def new_calculator(
-            config: Config, driver: SchedulerDriver
-        ) -> tuple[DemandCalculator, Sequence[Job]]:
-            self._forget_node_mgr()
-            return call_with_up_to(self._demand_calc, config, driver)
-
-        return look(config, lambda: self._fresh_driver(config), new_calculator, name)
+        fresh = self._fresh_demand_calc
+        return look(config, lambda: self._fresh_driver(config), fresh, name)
 
 
 def look(
