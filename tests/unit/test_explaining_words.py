@@ -1,32 +1,104 @@
-"""Times in words, and as text in UTC."""
+"""Times, limits and failures in the words of verdicts."""
 
 import pytest
 
-from hpc.autoscale.clock import in_utc
-from hpc.autoscale.explaining.words import in_time
+from builders.nodes import a_manager
+from hpc.autoscale import clock
+from hpc.autoscale.backoff.causes import FailureKind
+from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.backoff.law import Backoff
+from hpc.autoscale.backoff.subjects import BucketFacts, Reach, subject
+from hpc.autoscale.explaining.limit_words import left_in_words, resting_in_words, what_rests
+from hpc.autoscale.explaining.words import in_time, names_of, without_codes
+from hpc.autoscale.testing import a_cluster
+
+F4 = "Standard_F4s_v2"
+
+
+@pytest.fixture
+def bucket():
+    """A bucket of regular nodes."""
+    clock.use_mock_clock().now = 1000.0
+    return a_manager(a_cluster(htc={F4: 3})).get_buckets()[0]
 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [
-        (-3, "0 s"),
-        (40, "40 s"),
-        (119, "119 s"),
-        (301, "5 min"),
-        (7200, "2 h"),
-        (9000, "2.5 h"),
-        (259200, "3 days"),
-    ],
+    [(-1, "0 s"), (119, "119 s"), (600, "10 min"), (9000, "2.5 h"), (259200, "3 days")],
 )
-def test_times_in_words(seconds: float, said: str) -> None:
-    """Short, with their unit."""
+def test_a_time_has_its_unit(seconds, said):
     assert in_time(seconds) == said
 
 
+def held(bucket, reach, kind, until=1300.0, streak=1, room=0, cluster=""):
+    """A limit of what rests."""
+    facts = BucketFacts("htc", F4, str(bucket.location), False, str(bucket.vm_family), "a", cluster)
+    known = Backoff(kind, "message", 990.0, 1, streak, 100.0, until)
+    return HeldBack(subject(reach, facts), known, room, clock.time())
+
+
 @pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(0, "1970-01-01T00:00:00Z"), (1795657521.9, "2026-11-26T01:45:21Z"), (1e300, f"{1e300:.0f}")],
+    ("reach", "kind", "said"),
+    [
+        (Reach.BUCKET, FailureKind.BOOT, "nodes of htc/{size} did not become ready"),
+        (Reach.BUCKET, FailureKind.QUOTA, "Azure says that a quota for htc/{size} is used up"),
+        (
+            Reach.GROUP,
+            FailureKind.CAPACITY,
+            "Azure had no capacity for {size} in a placement group in {place}",
+        ),
+        (Reach.OFFER, FailureKind.CAPACITY, "Azure had no capacity for {size} in {place}"),
+        (Reach.FAMILY, FailureKind.QUOTA, "Azure says that the quota of {family} in {place} is"),
+        (Reach.REGION, FailureKind.QUOTA, "Azure says that the core quota of {place} is used up"),
+        (Reach.SUBSCRIPTION, FailureKind.THROTTLE, "there were too many requests for the sub"),
+    ],
 )
-def test_a_time_in_utc(seconds: float, said: str) -> None:
-    """By the second; what no calendar has is a number."""
-    assert in_utc(seconds) == said
+def test_a_failure_is_said_in_words(bucket, reach, kind, said):
+    """Not by the name under which it is filed, and with when it is tried again."""
+    facts = {"size": F4, "place": bucket.location, "family": bucket.vm_family}
+    text = resting_in_words(held(bucket, reach, kind), bucket)
+    assert text.startswith(said.format(**facts))
+    assert text.endswith(": next try in 5 min (00:21:40 UTC)")
+
+
+def test_failures_in_a_row_are_counted(bucket):
+    """Of nodes that do not boot the nodes, of others the times."""
+    text = resting_in_words(held(bucket, Reach.BUCKET, FailureKind.BOOT, streak=3), bucket)
+    assert text.startswith(f"3 nodes of htc/{F4} in a row did not become ready")
+    text = resting_in_words(held(bucket, Reach.OFFER, FailureKind.CAPACITY, streak=3), bucket)
+    assert f"{F4} in {bucket.location}, 3 times in a row" in text
+
+
+def test_what_is_tried_again_says_with_how_many(bucket):
+    """And when with all."""
+    tried = held(bucket, Reach.OFFER, FailureKind.CAPACITY, until=900.0, room=2)
+    assert ": tried again with 2 nodes first, with all in 100 s" in resting_in_words(tried, bucket)
+    tried = held(bucket, Reach.OFFER, FailureKind.CAPACITY, until=900.0)
+    assert ": tried again with nodes that boot first" in resting_in_words(tried, bucket)
+
+
+def test_of_several_clusters_each_is_named(bucket):
+    """Each has its own quotas."""
+    rests = held(bucket, Reach.OFFER, FailureKind.CAPACITY, cluster="east")
+    assert what_rests(rests, bucket) == f"{F4} in {bucket.location} of east"
+    rests = held(bucket, Reach.SUBSCRIPTION, FailureKind.THROTTLE, cluster="east")
+    assert what_rests(rests, bucket) == "the subscription of cluster east"
+
+
+def test_what_the_server_has_left(bucket):
+    """With what is needed, where that is more than one node."""
+    said = f"CycleCloud has room for 3 more nodes of htc/{F4} (at most 3), and 5 are needed"
+    assert left_in_words(bucket, 5) == said
+
+
+def test_codes_are_no_words():
+    """Names of limits stay."""
+    said = "InsufficientResource: has 4 of 'ncpus'; NodeArray(htc) has 8 of 8 cores in use"
+    assert without_codes(said) == said.removeprefix("InsufficientResource: ")
+
+
+def test_buckets_of_one_nodearray_and_of_one_group():
+    """Sizes are counted; a single group is named."""
+    array = {F4: 3, "Standard_F8s_v2": 3}
+    manager = a_manager(a_cluster(htc=array))
+    assert names_of(manager.get_buckets()) == "htc, 2 VM sizes"

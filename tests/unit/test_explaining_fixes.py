@@ -1,0 +1,157 @@
+"""What lets a job start where a copy of the engine's state cannot tell, and where the queue is too
+long to try everything; in passes over a cluster in memory."""
+
+import pytest
+
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.cli.explaining import look
+from hpc.autoscale.explaining import fixes, raising
+from hpc.autoscale.explaining.of_buckets import explain_constraints
+from hpc.autoscale.explaining.of_jobs import explain_job
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import (
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+    SharedNonConsumableConstraint,
+    SharedNonConsumableResource,
+)
+from hpc.autoscale.testing import a_cluster, a_config
+
+F4, F8 = "Standard_F4s_v2", "Standard_F8s_v2"
+
+
+class Reads(GenericDriver):
+    """Reads the jobs that a test makes."""
+
+    def __init__(self, new_jobs):
+        super().__init__("reads")
+        self._new_jobs = new_jobs
+
+    def _read_jobs_and_nodes(self, config):
+        return self._new_jobs(), []
+
+
+@pytest.fixture
+def fixes_of(tmp_path):
+    """The fixes for a job of a queue, by kind and subject."""
+
+    def explain(new_jobs, name, *, cluster=None, **config):
+        config = {
+            **a_config(cluster or a_cluster(htc={F4: 4})),
+            "nodehistorydb": str(tmp_path / "history.db"),
+            **config,
+        }
+        scene = look(config, lambda: Reads(new_jobs), name=name)
+        explain.verdict = explain_job(name, scene)
+        return {(fix.kind, fix.subject): fix for fix in explain.verdict.fixes}
+
+    return explain
+
+
+def raised(found):
+    """The fix that raises a limit."""
+    (fix,) = (fix for (kind, _), fix in found.items() if kind == "raise-limit")
+    return fix
+
+
+def licensed(*jobs, licences=5):
+    """Makes jobs of name, amount and slots that draw on one pool."""
+
+    def new_jobs():
+        pool = SharedConsumableResource("licences", "site", licences, licences)
+        return [
+            Job(name, [{"ncpus": 4}, SharedConsumableConstraint([pool], amount)], iterations=slots)
+            for name, amount, slots in jobs
+        ]
+
+    return new_jobs
+
+
+def test_fewer_licences_are_asked_of_a_pass(fixes_of):
+    """As many as the jobs before leave; the pool is that of all."""
+    found = fixes_of(licensed(("a", 3, 1), ("b", 4, 1)), "b")
+    assert (
+        fixes_of.verdict.line == "Job b waits: the job needs 4 of licences, and 2 of them are left"
+    )
+    assert [cause.code for cause in fixes_of.verdict.causes] == ["PoolEmpty"]
+    fix = found["ask-less", "licences"]
+    assert fix.text.startswith("ask for 2 instead of 4 of licences: 1 x htc/")
+    assert (fix.amount, fix.is_least, fix.is_certain) == (2, True, True)
+
+
+def test_fewer_slots_are_asked_of_a_pass(fixes_of):
+    """One after another, the most first; by halves where there are too many."""
+    queue = licensed(("a", 1, 2), ("b", 1, 6), licences=5)
+    fix = fixes_of(queue, "b")["ask-less", "slots"]
+    assert (fix.amount, fix.is_least, fix.is_certain) == (2, True, True)
+    fix = fixes_of(licensed(("a", 1, 2), ("b", 1, 60), licences=5), "b")["ask-less", "slots"]
+    assert (fix.amount, fix.is_least, fix.is_certain) == (2, False, True)
+
+
+def test_a_raise_is_asked_of_passes_behind_jobs_with_licences(fixes_of, monkeypatch):
+    """Step by step, and with doubled amounts where these are too many."""
+    queue = licensed(("a", 1, 4), licences=50)
+
+    def jobs():
+        return [*queue(), Job("c", {"ncpus": 4}, iterations=3)]
+
+    fix = raised(fixes_of(jobs, "c"))
+    assert (fix.amount, fix.is_least, fix.is_certain) == (3, True, True)
+    monkeypatch.setattr(fixes, "PASSES", 4)
+    fix = raised(fixes_of(jobs, "c"))
+    assert (fix.amount, fix.is_least, fix.is_certain) == (4, False, True)
+
+
+def test_a_typo_of_a_job_with_licences_is_asked_of_a_pass(fixes_of):
+    """The constraint on the pool stays the same object."""
+
+    def jobs():
+        made = licensed(("a", 5, 1))()
+        made.append(Job("b", {"ncpsu": 4}))
+        return made
+
+    assert fixes_of(jobs, "b")["rename", "ncpus"].is_certain
+
+
+def test_a_shared_value_that_is_another_is_named(fixes_of):
+    """It is nothing that could be had less of."""
+
+    def jobs():
+        value = SharedNonConsumableResource("mode", "site", "night")
+        return [Job("a", [{"ncpus": 1}, SharedNonConsumableConstraint(value, "day")])]
+
+    assert fixes_of(jobs, "a") == {}
+    assert fixes_of.verdict.line == "Job a waits: mode is night, and the job wants day"
+
+
+def test_of_a_long_queue_what_all_take_is_asked(fixes_of, monkeypatch):
+    """It is not known to be the least then, and it does."""
+    monkeypatch.setattr(raising, "TRIED_JOBS", 10)
+
+    def jobs():
+        return [Job(f"j{n}", {"ncpus": 4}) for n in range(300)]
+
+    fix = raised(fixes_of(jobs, "j299"))
+    assert (fix.amount, fix.is_least, fix.is_certain) == (296, False, True)
+    assert fix.nodes == {f"htc/{F4}": 1}
+
+
+def test_of_a_long_queue_what_the_job_needs_alone_is_tried_first(fixes_of, monkeypatch):
+    """Jobs before it that have all they want take no more."""
+    monkeypatch.setattr(raising, "TRIED_JOBS", 10)
+
+    def jobs():
+        return [*(Job(f"j{n}", {"ncpus": 4}) for n in range(4)), Job("last", {"ncpus": 4})]
+
+    fix = raised(fixes_of(jobs, "last"))
+    assert (fix.amount, fix.is_least) == (1, False)
+
+
+def test_constraints_are_asked_behind_all_jobs(tmp_path):
+    """On what these leave."""
+    config = {**a_config(a_cluster(htc={F8: 1})), "nodehistorydb": str(tmp_path / "history.db")}
+    scene = look(config, lambda: Reads(lambda: [Job("a", {"ncpus": 4})]))
+    said = explain_constraints([{"ncpus": 4}], scene)
+    assert said.line.endswith("; it would go on a node that is there or planned")
+    scene = look(config, lambda: Reads(lambda: [Job("a", {"ncpus": 8})]))
+    assert explain_constraints([{"ncpus": 4}], scene).code in ("BucketLimit", "NodearrayLimit")
