@@ -9,12 +9,12 @@ import pytest
 
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
-from hpc.autoscale.traces import comparing
+from hpc.autoscale.traces import comparing, playing
 from hpc.autoscale.traces.choices import Choice, play_of
 from hpc.autoscale.traces.measures import measures_of
 from hpc.autoscale.traces.opening import read_trace
-from hpc.autoscale.traces.playing import Played, play_trace
-from hpc.autoscale.traces.workload import TraceError
+from hpc.autoscale.traces.playing import Played, World, play_trace
+from hpc.autoscale.traces.workload import Trace, TraceError, TraceJob
 
 HOUR = 3600
 
@@ -83,6 +83,40 @@ def test_configurations_are_compared_side_by_side(
 def test_the_same_is_simulated_twice(trace: Path) -> None:
     one, two = (measures_of(play(trace, boot_failures=0.5, seed=5)) for _ in range(2))
     assert one == two and one.failed_boots
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"nodes": 3, "config": {"idle_timeout": 900}},
+        {"spot": True, "eviction_hours": 3.0, "seed": 1, "boot_failures": 0.2},
+    ],
+    ids=["full", "failures"],
+)
+def test_passes_that_are_left_out_would_have_changed_nothing(
+    trace: Path, choice: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some = play(trace, interval=600.0, **choice)
+    monkeypatch.setattr(World, "is_quiet", False)
+    every = play(trace, interval=600.0, **choice)
+    assert (some.nodes, some.events) == (every.nodes, every.events)
+    runs, all_runs = (
+        [(task.started, task.ended, task.lost) for task in played.tasks] for played in (some, every)
+    )
+    assert runs == all_runs and every.skipped == 0
+    assert some.passes + some.skipped < every.passes
+
+
+def test_a_run_that_would_never_end_ends_at_the_same_time_with_passes_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(playing, "LONGEST_REST", 3.0 * HOUR)
+    long = Trace("t", "swf", [TraceJob("1", 1e9, 1e6, 16)], machine_cores=16)
+    one = play_of(Choice(spot=True, eviction_hours=3.0), long)
+    some = play_trace(one, long.jobs)
+    monkeypatch.setattr(World, "is_quiet", False)
+    every = play_trace(one, long.jobs)
+    assert some.ended == every.ended == 1e9 + 3 * HOUR and some.passes < every.passes
 
 
 def test_every_job_runs_once_from_beginning_to_end_after_it_came(trace: Path) -> None:

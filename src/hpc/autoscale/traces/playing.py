@@ -356,7 +356,7 @@ def _run(
     while not (world.is_done and not world.cloud.orchestrator.nodes) and world.now < latest:
         world.pass_time(tick)
         if world.state == seen and world.is_quiet:
-            tick = _next_tick(world, tick, interval)
+            tick = _next_tick(world, tick, interval, latest)
             played.skipped += 1
             continue
         if world.state != seen or world.next_due() is not None:
@@ -374,11 +374,12 @@ def _run(
             progress(world.now, len(world.scheduler.finished))
 
 
-def _next_tick(world: World, tick: float, interval: float) -> float:
-    """The first pass at or after which something is due."""
+def _next_tick(world: World, tick: float, interval: float, latest: float) -> float:
+    """The first pass at or after which something is due, or the run ends."""
     due = world.next_due()
     if due is None:
         return tick + interval
+    due = min(due, latest)
     return tick + max(1, -(-(due - tick) // interval)) * interval
 
 
