@@ -19,6 +19,8 @@ SITES = int(os.environ.get("PLAN_SITES", "6"))
 """So many sites are drawn; `PLAN_SITES=500` for all that was promised."""
 
 FIRST = int(os.environ.get("PLAN_FIRST", "0"))
+"""The seed of the first of them."""
+
 PASSES = 9
 IN_MEMORY = "/dev/shm"
 

@@ -123,6 +123,19 @@ def test_other_commands_do_not_get_through(cluster):
 # -- what it says
 
 
+def a_row(action: changes.Action, node: str, node_id: str | None = None) -> PlannedChange:
+    return PlannedChange(action, node, node_id, "htc/F4", 1, "Idle", "has no work")
+
+
+def test_what_goes_without_saying():
+    """That what goes is joined and drained before; of what stays both are told."""
+    going = [a_row("join", "a", "1"), a_row("drain", "a", "1"), a_row("delete", "a", "1")]
+    host = [a_row("join", "rack"), a_row("drain", "rack"), a_row("stop_worker", "rack")]
+    staying = [a_row("join", "b", "2"), a_row("drain", "c", "3"), a_row("join", "a", "4")]
+    found = changes.without_moot([*going, *host, *staying])
+    assert found == [going[2], host[2], *staying]
+
+
 def test_creates_are_one_row_for_each_bucket(look, scheduler):
     """With the jobs that they are for, and the price."""
     scheduler.jobs = new_jobs(3)
