@@ -36,7 +36,8 @@ def explain_node(node: Node, scene: Scene) -> Verdict:
     price = price_per_hour(node.location, node.vm_size, node.spot)
     where = f"{node.nodearray}/{node.vm_size}, {per_hour(price)}"
     line = f"Node {node.name} ({where}) is {node.state}: {first.text}"
-    return Verdict(f"node {node.name}", Stand.HAS, first.code, on_one_line(line), causes)
+    about = f"node {node.name}"
+    return Verdict(about, Stand.HAS, first.code, on_one_line(line), causes, until=first.until)
 
 
 def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
@@ -97,7 +98,10 @@ def _idle(node: Node, scene: Scene) -> Cause:
     idle = max(0.0, clock.time() - since)
     until = since + timeout
     text = f"nobody has needed it for {in_time(idle)}, of {in_time(timeout)} until it goes"
-    return Cause("Idle", text, until=until if until > clock.time() else None)
+    if until > clock.time():
+        return Cause("Idle", text, until=until)
+    said = f"nobody has needed it for {in_time(idle)}, and it may be idle for {in_time(timeout)}"
+    return Cause("Idle", f"{said}: it goes unless something stands against that")
 
 
 def _guards(node: Node, scene: Scene) -> Iterator[tuple[str, str]]:
