@@ -14,6 +14,8 @@ from hpc.autoscale.journal import Journal, JournalError, JournalWriter, Keeping,
 from hpc.autoscale.journal import files as journal_files
 from hpc.autoscale.journal.errors import GarbledRecord, NewerJournal
 from hpc.autoscale.journal.frames import packed
+from hpc.autoscale.journal.snapshots import host_rows, job_rows
+from hpc.autoscale.testing import a_host, a_job
 
 
 @pytest.fixture
@@ -313,3 +315,30 @@ def test_the_oldest_files_go_when_all_are_too_large(tmp_path, now):
     assert 1 <= len(files) < 40
     assert sum(f.stat().st_size for f in files) <= size or len(files) == 1
     assert list(Journal(tmp_path / "j"))[-1].at == 39.0
+
+
+# -- jobs and hosts
+
+
+def test_what_has_moved_up_in_a_queue_is_not_made_anew():
+    """Jobs and hosts whose first one has gone are known by name; those that changed are not."""
+
+    def read(first):
+        jobs = [a_job(str(n)) for n in range(first, 9)]
+        for job in jobs:
+            job.metadata["owner"] = {"name": "x"}
+        return jobs, [a_host(f"host-{n}", f"job-{n}") for n in range(first, 9)]
+
+    jobs, hosts = read(0)
+    before = job_rows(jobs), host_rows(hosts)
+    jobs[5].metadata["owner"]["name"] = "changed by a pass"
+    jobs, hosts = read(1)
+    jobs[-1].metadata["owner"]["name"] = "another"
+    hosts[-1].available["ncpus"] = 1
+    for rows, old in (
+        (job_rows(jobs, before[0]), before[0]),
+        (host_rows(hosts, before[1]), before[1]),
+    ):
+        same = [new is was for new, was in zip(rows.values, old.values[1:], strict=True)]
+        assert same == [True] * 7 + [False]
+        assert rows.keys == old.keys[1:]

@@ -389,7 +389,7 @@ def readable(config: Mapping[str, Any]) -> dict[str, Any]:
 def names_of(nodes: Sequence[Node]) -> list[str]:
     """What nodes are called in a record: each by its NodeId, else by its host name or name."""
     pairs = zip(ids_of(nodes), nodes, strict=True)
-    return [str(node_id or node.hostname or node.name) for node_id, node in pairs]
+    return [node_id or str(node.hostname or node.name) for node_id, node in pairs]
 
 
 def resource_rows(buckets: Iterable[Any]) -> Rows:

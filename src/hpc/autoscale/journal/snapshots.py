@@ -9,7 +9,6 @@ changed. The way back, from JSON to jobs and hosts, is here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, repeat
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -24,6 +23,26 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.record import as_reported, is_as_reported
 from hpc.autoscale.redaction import redact_texts
 
+_JOB, _HOST = ("name", 1), ("fqdn", 0)
+"""Where the name of a job and of a host is: in an object, and in a value."""
+
+
+def _lined_up(
+    items: Sequence[object], old: Sequence[tuple[Any, ...]], where: tuple[str, int]
+) -> Sequence[tuple[Any, ...] | None]:
+    """For each item the old value of its name. Mostly the order is as it was; where the first of a
+    queue has ended, all have moved up."""
+    attribute, at = where
+    ends = items[:1], items[-1:]
+    if len(items) == len(old) and all(
+        getattr(item, attribute, None) == value[at]
+        for some, values in zip(ends, (old[:1], old[-1:]), strict=True)
+        for item, value in zip(some, values, strict=True)
+    ):
+        return old
+    known = {value[at]: value for value in old}
+    return [known.get(getattr(item, attribute, None)) for item in items]
+
 
 def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     """The jobs of a reading. What is no job is told by its type alone. `before`: those of the last
@@ -35,7 +54,7 @@ def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
             if was is not None and job.__class__ is Job and as_read(job) == was[-1]
             else _job_value(job)
         )
-        for job, was in zip(jobs, chain(before.values, repeat(None)), strict=False)
+        for job, was in zip(jobs, _lined_up(jobs, before.values, _JOB), strict=True)
     ]
     keys = [str(value[1]) for value in values]
     own = before.keys if keys == before.keys else distinct(keys)
@@ -143,7 +162,7 @@ def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
     """The scheduler's nodes of a reading; `before` as in `job_rows`."""
     values = [
         was if was is not None and is_as_reported(host, was) else as_reported(host)
-        for host, was in zip(hosts, chain(before.values, repeat(None)), strict=False)
+        for host, was in zip(hosts, _lined_up(hosts, before.values, _HOST), strict=True)
     ]
     keys = [str(value[0]) for value in values]
     own = before.keys if keys == before.keys else distinct(keys)
