@@ -334,6 +334,7 @@ def test_a_scrubbed_journal_still_replays(run, cluster, scheduler, now, tmp_path
     for user, jobs in (("alice", 3), ("bob", 1)):
         job = a_job(f"{user}-thesis7", tasks=jobs * 4)
         job.metadata.update(user=user, workdir=f"/home/{user}/secret plans")
+        job.metadata["note"] = f"tell {user}@clusty.example, it runs on alices-box1.clusty.example."
         scheduler.jobs.append(job)
     now.sleep(60)
     run(idle_timeout=9999, **ON)

@@ -18,6 +18,7 @@ from hpc.autoscale.journal.records import PassRecord
 from hpc.autoscale.journal.state import changed_texts
 
 _WORD = re.compile(r"[\w.\-\[\]@]+")
+_PIECES = re.compile(r"([@.])")
 _NUMBER = re.compile(r"\d*$")
 _NODE = re.compile(r"-\d+$")
 _ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
@@ -159,7 +160,14 @@ class Aliases:
     def _word(self, found: re.Match[str]) -> str:
         word = found[0]
         bare = word.rstrip(".")
-        return self._known.get(word) or self._known.get(bare, bare) + word[len(bare) :]
+        whole = self._known.get(word)
+        if whole is not None:
+            return whole
+        alias = self._known.get(bare)
+        if alias is None and bare not in self._kept:  # an address of mail, a name with its domain
+            pieces = _PIECES.split(bare)
+            alias = "".join(self._known.get(piece, piece) for piece in pieces)
+        return (alias or bare) + word[len(bare) :]
 
     def value(self, value: Any) -> Any:
         """A value of JSON with every name in it replaced."""
