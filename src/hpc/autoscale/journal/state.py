@@ -105,7 +105,8 @@ def _content(path: str) -> bytes | None:
         with closing(connect_to_read(path)) as db:
             return db.serialize()
     except sqlite3.Error:
-        return _NO_DATABASE
+        # one that was made and not written to yet, as when the disk was full, is a database
+        return _NO_DATABASE if os.path.getsize(path) else b""
 
 
 def _packed(content: bytes) -> str:
