@@ -89,12 +89,21 @@ def replaced(before: Stamp, paths: Mapping[str, str]) -> str | None:
 
 def saved(paths: Mapping[str, str], hiding: Hiding = NOTHING_TO_HIDE) -> Saved:
     """The contents of the files that are there, without secrets: those that are known, and texts
-    under keys of secrets in what is JSON. Of what is no database only that it is none."""
+    under keys of secrets in what is JSON. What is no database is taken byte by byte, unless it may
+    have secrets in it."""
     found: Saved = {}
     for name, path in paths.items():
         content = _content(path)
-        if content is not None:
-            found[name] = changed_texts(_packed(content), lambda text: _shown(text, hiding))
+        if content is None:
+            continue
+        try:
+            if content:
+                content = _with_texts(content, lambda text: _shown(text, hiding))
+        except sqlite3.Error:
+            text = content.decode("latin-1")
+            may_have = name == _KEYS["requestsetsdb"] or hiding(text) != text
+            content = _NO_DATABASE if may_have else content
+        found[name] = _packed(content)
     return found
 
 
@@ -105,8 +114,9 @@ def _content(path: str) -> bytes | None:
         with closing(connect_to_read(path)) as db:
             return db.serialize()
     except sqlite3.Error:
-        # one that was made and not written to yet, as when the disk was full, is a database
-        return _NO_DATABASE if os.path.getsize(path) else b""
+        with suppress(OSError), open(path, "rb") as file:
+            return file.read()
+    return None
 
 
 def _packed(content: bytes) -> str:
