@@ -32,8 +32,8 @@ from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, st
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.record import ids_of
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.reported import ids_of
 from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.onpremises.hosts import ON_PREMISES

@@ -20,7 +20,7 @@ from hpc.autoscale.journal.changes import NO_ROWS, Rows, distinct
 from hpc.autoscale.node.constraints.base import json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.record import as_reported, is_as_reported
+from hpc.autoscale.node.reported import as_reported, is_as_reported
 from hpc.autoscale.redaction import redact_texts
 
 _JOB, _HOST = ("name", 1), ("fqdn", 0)
