@@ -19,7 +19,7 @@ from hpc.autoscale.hpctypes import Location, VMSize
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc_queue import Queue
 from hpc_queue.settings import Settings
-from hpc_queue.store import Job, state_of, tries_of
+from hpc_queue.stored import Job, state_of, tries_of
 from hpc_queue.views import by_definition
 from regions_kit import audit, world
 from regions_kit.audit import Figures, Machines, Outcome, Run
