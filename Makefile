@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # tests start hundreds of interpreters, and each would compile the library anew
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST_ARGS ?= -n 3 --dist worksteal
+PYTEST_ARGS ?= -n 4 --dist worksteal
 # branch coverage with the floor of pyproject.toml   (COVERAGE_ARGS= leaves it out, for some of the tests)
 COVERAGE_ARGS ?= --cov --cov-report=
 BENCH_ARGS ?=

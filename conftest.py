@@ -15,6 +15,9 @@ from hpc.autoscale.testing.process import a_process_of_its_own
 # an old name, which warns; a process of its own
 NOT_IMPORTED = {"hpc.autoscale.job.computenode", "hpc_queue.worker", "hpc_queue.guardian"}
 
+# directories of tests that draw what they try
+DRAWN = {"property", "simulation"}
+
 pytest.register_assert_rewrite("builders")
 
 # thousands of passes need none; the tests of the journal ask for it, and programs have it
@@ -31,8 +34,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 def pytest_itemcollected(item):
     """Which lines are covered is no matter of chance, and counting them takes as long as the test:
-    what is drawn at random runs without."""
-    if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+    what is drawn at random, such as simulated days, runs without."""
+    is_drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
+    if is_drawn or DRAWN.intersection(item.path.parts):
         item.add_marker(pytest.mark.no_cover)
 
 
