@@ -30,7 +30,7 @@ NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanal
 	driver.py example*.py hpclogging*.py hpctypes.py installation.py job.py node.py nodehistory*.py requests.py results.py \
 	schedulernode.py simulator*.py testing*.py util.py vm_sizes.py) \
 	tests/conformance/test_signatures.py tests/conformance/test_api_usage_package.py tests/docs/test_readme_examples.py \
-	tests/docs/test_writing_an_integration.py tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
+	tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
 	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
 
 .PHONY: all demo demo-regions test lint types format newer with-newer unit docs bench bench-queue kill-queue simulate replay pages build dist clean venv
