@@ -32,8 +32,8 @@ from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, st
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.node.reported import ids_of
 from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.onpremises.hosts import ON_PREMISES
@@ -388,8 +388,7 @@ def readable(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def names_of(nodes: Sequence[Node]) -> list[str]:
     """What nodes are called in a record: each by its NodeId, else by its host name or name."""
-    pairs = zip(ids_of(nodes), nodes, strict=True)
-    return [node_id or str(node.hostname or node.name) for node_id, node in pairs]
+    return [server_id_of(node) or str(node.hostname or node.name) for node in nodes]
 
 
 def resource_rows(buckets: Iterable[Any]) -> Rows:

@@ -6,7 +6,6 @@ every node in every pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from operator import itemgetter
 from typing import Any
 
@@ -59,9 +58,3 @@ def is_as_reported(node: Node, before: tuple[Any, ...]) -> bool:
         and own.get("_used", False) == before[8]
         and (own["_bucket_id"] if own.get("_has_bucket_id", True) else None) == before[9]
     )
-
-
-def ids_of(nodes: Iterable[Node]) -> list[Any]:
-    """The NodeId of each, None where it has none; nothing is made for that."""
-    made = ((own.get("delayed_node_id"), own) for own in map(vars, nodes))
-    return [own.get("_node_id") if known is None else known.node_id for known, own in made]
