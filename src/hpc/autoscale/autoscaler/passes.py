@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler import commanding, hosts_alone, learning, witness
+from hpc.autoscale.autoscaler import commanding, hosts_alone, learning
 from hpc.autoscale.autoscaler.faults import Faults, one_line, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
@@ -23,6 +23,7 @@ from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.steps import PassSteps
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
+from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
@@ -97,12 +98,9 @@ class Pass:
         self.notes: list[str] = []
         self._readings = readings
         self._another_driver = another_driver
-        self._reading: Reading = ([], [])
         self._given_up: set[object] = set()
         self._marked: list[Node] = []
-        self._witnessed = witness.Witnessed(frozenset(), frozenset(), False)
-        self._reported_before: set[object] = set()
-        self._gone: Collection[str] = ()
+        self._witness = Witness(readings, self.faults)
         self._late: list[Node] = []
         self._demand_is_known = True
         self._requests: list[str] = []
@@ -167,13 +165,13 @@ class Pass:
     @property
     def reported(self) -> Collection[object]:
         """Keys of the nodes whose hosts were among what was read at first."""
-        return self._witnessed.reported
+        return self._witness.found.reported
 
     @property
     def reported_on_premises(self) -> Collection[str]:
         """Names of the hosts on premises that were among what was read at first."""
         known = self._calculator.node_mgr.get_nodes() if self._calculator else ()
-        return self._reported_on_premises(known)
+        return self._witness.reported_on_premises(known)
 
     def summary(self, started_at: float, ended_at: float) -> PassSummary:
         """What was done. A clock that went back makes the pass take no time, rather than a negative
@@ -195,7 +193,7 @@ class Pass:
         pass.
         """
         with self.steps.doing("read"):
-            jobs, scheduler_nodes = self._reading = self._heard(self._readings.read)
+            jobs, scheduler_nodes = self._witness.reading = self._heard(self._readings.read)
             self.steps.note(jobs=len(jobs), hosts=len(scheduler_nodes))
         logging.debug("read %d jobs and %d nodes", len(jobs), len(scheduler_nodes))
         if self.dry_run:
@@ -229,7 +227,7 @@ class Pass:
             self.steps.note(nodes=len(nodes), buckets=len(buckets))
         self._calculator = calculator
         if self._recorder is not None:
-            self._recorder.heard_validation(self._reading[1], calculator.node_mgr)
+            self._recorder.heard_validation(self._witness.reading[1], calculator.node_mgr)
         self._jobs = jobs
         self._requests = [job.name for job in jobs if isinstance(job, WantedNodes)]
         with self.steps.doing("check"):
@@ -243,7 +241,7 @@ class Pass:
         self._check(calculator.node_mgr)
         self._take_gate(calculator.node_mgr)
         calculator.node_history.rhythm = self._rhythm
-        self._witness(calculator)
+        self._compare_with_history(calculator)
         nodes = calculator.node_mgr.get_nodes()
         self._leaving = Leaving(calculator.node_history, nodes, self.faults)
         lost = self._validate(calculator)
@@ -298,14 +296,10 @@ class Pass:
         if not learning.want_workers(self._jobs):
             return
         nodes = calculator.node_mgr.get_nodes()
-        joined = self._joined()
+        joined = self._witness.joined
         busy = self._busy(calculator) | self._required
         keep_the_best(self._jobs, nodes, busy, joined)
         self._given_back = boot_for_nobody(self._jobs, nodes, joined)
-
-    def _joined(self) -> set[object]:
-        """Keys of the nodes whose hosts the scheduler reports, or has reported."""
-        return self._reported_before | self._witnessed.reported
 
     def _take_gate(self, node_mgr: NodeManager) -> None:
         """From now on the gate of the cluster is asked on behalf of the loop."""
@@ -316,18 +310,12 @@ class Pass:
         node_mgr.gate.facts = self._facts
         self._gate = node_mgr.gate
 
-    def _witness(self, calculator: DemandCalculator) -> None:
+    def _compare_with_history(self, calculator: DemandCalculator) -> None:
         """Hold the hosts of the reading against those that were reported before."""
-        history = calculator.node_history
-        seen = self.faults.guard("reading the node history", history.sightings) or {}
-        before = {node_id for node_id, each in seen.items() if each.reported}
-        self._reported_before = before | self._readings.reported
-        self._gone = self.faults.guard("reading the node history", history.gone) or ()
-        nodes = calculator.node_mgr.get_nodes()
-        found = witness.compare(nodes, self._reading[1], self._reported_before, self._gone)
-        self._witnessed = witness.without_forgotten(found, seen, history.now())
-        self._facts.missing = self._witnessed.missing
-        self._facts.is_complete = self._witnessed.is_complete
+        history, nodes = calculator.node_history, calculator.node_mgr.get_nodes()
+        found = self._witness.compare(nodes, history)
+        self._facts.missing = self._witness.found.missing
+        self._facts.is_complete = found.is_complete
         self._facts.now = history.now()
         self.outcome["missing"] = node_names(n for n in nodes if key_of(n) in found.missing)
         if found.missing:
@@ -342,7 +330,7 @@ class Pass:
         """
         if calculator.nodes_are_validated:
             return []
-        hosts = self._reading[1]
+        hosts = self._witness.reading[1]
         before = list(hosts)
         nodes = [node for node in calculator.node_mgr.get_nodes() if node.managed]
         learning.validate(self.driver, hosts, nodes, calculator.node_mgr)
@@ -424,7 +412,7 @@ class Pass:
         with self.steps.doing("hosts"):
             started = self._hosts.start(
                 existing,
-                self._reported_on_premises(existing),
+                self._witness.reported_on_premises(existing),
                 lambda node: parse_boot_timeout(self.config, node),
             )
         return node_names(started)
@@ -435,46 +423,16 @@ class Pass:
             look, start = self._new_calculator, self._start_hosts
             hosts_alone.serve(self.config, self.driver, look, start, self.faults, error)
 
-    def _reported_on_premises(self, nodes: Iterable[Node]) -> set[str]:
-        """Names of the hosts on premises that the scheduler reports."""
-        on_premises = [node for node in nodes if is_on_premises(node)]
-        if not on_premises:
-            return set()
-        identities = Identities(on_premises)
-        return {str(node.name) for host in self._reading[1] for node in identities.might_be(host)}
-
     def _remember(self, calculator: DemandCalculator) -> bool:
         """Update the history. Without it nobody knows for how long a node has been idle, so nothing
         may be deleted."""
         known = len(self.faults.found)
         self.faults.guard("updating the node history", calculator.update_history)
-        self.faults.guard("updating the node history", self._note_scheduler, calculator)
+        self.faults.guard(
+            "updating the node history", self._witness.remember, calculator.node_history
+        )
         self._leaving.forget_gone(calculator.node_mgr.get_nodes())
         return len(self.faults.found) == known
-
-    def _note_scheduler(self, calculator: DemandCalculator) -> None:
-        """Note whose hosts were reported."""
-        history, found = calculator.node_history, self._witnessed
-        reported, missing = found.reported, found.missing
-        if not found.is_complete:
-            # nobody knows anything then, of hosts that it reports either
-            reported, missing = frozenset(), frozenset(self._reported_before)
-        self._readings.reported |= reported
-        history.note_scheduler(_ids(reported), _ids(missing), ())
-
-    def _note_given_up(self, calculator: DemandCalculator, nodes: Sequence[Node]) -> None:
-        """The driver has given up nodes: that the scheduler reports their hosts no more is no sign
-        of trouble from now on."""
-        keys = set(map(key_of, nodes))
-        self._readings.reported -= keys
-        self._reported_before -= keys
-        self.faults.guard(
-            "updating the node history",
-            calculator.node_history.note_scheduler,
-            (),
-            (),
-            _ids(keys),
-        )
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:
         gate = calculator.node_mgr.gate
@@ -529,7 +487,7 @@ class Pass:
         if drained:
             gate.facts.busy = self.faults.guard(
                 "reading jobs again before workers are stopped",
-                lambda: learning.busy_nodes(nodes, *self._look_again(calculator), self._gone),
+                lambda: self._witness.busy(nodes, self._look_again(calculator)),
             )
         if gate.facts.busy is not None:
             free = gate.ask("drain", drained).allowed
@@ -553,11 +511,11 @@ class Pass:
 
     def _delete(self, calculator: DemandCalculator, leaving: list[Node]) -> None:
         """Delete nodes that were drained, unless they are needed after all."""
-        self._note_given_up(calculator, leaving)
+        self._witness.give_up(leaving, calculator.node_history)
         read_again = functools.partial(self._look_again, calculator)
         with self.steps.doing("read_again"):
             free, spared = commanding.look_twice(
-                calculator, read_again, self._gone, leaving, self.faults, self._wanted_again
+                calculator, read_again, self._witness.gone, leaving, self.faults, self._wanted_again
             )
             self._report_away(calculator.node_mgr)
             self.outcome["spared"] = spared
@@ -569,7 +527,7 @@ class Pass:
     def surplus(self, reported: Collection[str] | None = None) -> Surplus:
         """What demand leaves of the nodes; `reported` as in `surplus_of`."""
         demand: DemandResult = self.outcome["demand"]
-        busy = learning.busy_nodes(demand.compute_nodes, *self._reading, self._gone)
+        busy = self._witness.busy(demand.compute_nodes)
         return surplus_of(demand, self._requests, busy, reported)
 
     def stop(self, node_ids: Collection[str]) -> dict[object, Refusal]:
@@ -595,18 +553,15 @@ class Pass:
     def _look_again(self, calculator: DemandCalculator) -> Reading:
         """The second reading, which is held against the first."""
         reading = self._heard(self._readings.read_for_deletion, self._another_driver)
-        before = self._reported_before | (self._witnessed.reported & self._readings.reported)
-        nodes = calculator.node_mgr.get_nodes()
-        found = witness.compare(nodes, reading[1], before, self._gone)
+        found = self._witness.compare_again(calculator.node_mgr.get_nodes(), reading)
         self._facts.missing = found.missing
-        self._facts.is_complete = self._witnessed.is_complete and found.is_complete
+        self._facts.is_complete = found.is_complete
         return reading
 
     def _wanted_again(self, reading: Reading) -> set[object]:
         """Keys of the nodes that were to be given back, and by a newer reading are not."""
-        reported = witness.compare(
-            chain.from_iterable(self._given_back.values()), reading[1], (), self._gone
-        ).reported
+        booting = chain.from_iterable(self._given_back.values())
+        reported = self._witness.reported_by(reading, booting)
         return wanted_again(self._given_back, self._jobs, reading[0], reported)
 
     def _idle(self, calculator: DemandCalculator) -> list[Node]:
@@ -661,7 +616,7 @@ class Pass:
         """Learn of which nodes neither the history nor the scheduler knows what they did."""
         if (self.config.get("autoscale") or {}).get("scheduler_reports_hosts", True):
             found_ready = set(calculator.node_history.found_ready())
-            self._facts.unwitnessed = found_ready - self._joined()
+            self._facts.unwitnessed = found_ready - self._witness.joined
 
     def _unfinished(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
         """Nodes of removals that were never answered, without those that are known to go."""
@@ -676,7 +631,7 @@ class Pass:
 
     def _busy(self, calculator: DemandCalculator) -> set[object]:
         """The nodes that have work, also those known only by the name of a host."""
-        return learning.busy_nodes(calculator.node_mgr.get_nodes(), *self._reading, self._gone)
+        return self._witness.busy(calculator.node_mgr.get_nodes())
 
     def _overdue(self, calculator: DemandCalculator) -> list[Node]:
         def timeout(node: Node) -> float:
@@ -684,11 +639,6 @@ class Pass:
 
         nodes = self.faults.guard("looking for boot timeouts", calculator.find_booting, timeout)
         return [node for node in nodes or [] if not node.keep_alive and node.state != AWAY]
-
-
-def _ids(keys: Iterable[object]) -> list[str]:
-    """The NodeIds among keys of nodes; what was never created has none."""
-    return [key for key in keys if isinstance(key, str)]
 
 
 def _managed(calculator: DemandCalculator, nodes: list[Node]) -> list[Node]:

@@ -2,7 +2,8 @@
 
 A scheduler in trouble can answer with no hosts, or with some of them, and a node whose host is
 missing would look idle for as long as that lasts. So a host that was reported once and is not
-reported now makes its node unknown, not idle. Nothing is read or decided here: the gate is told.
+reported now makes its node unknown, not idle. `Witness` has what the answers of one pass say of its
+nodes. Nothing is read of the scheduler or decided here: the gate is told.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.learning import busy_nodes
+from hpc.autoscale.autoscaler.reading import Reading, Readings
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodehistory.watching import Sighting
+from hpc.autoscale.onpremises.listing import is_on_premises
 
 FORGOTTEN_AFTER = 3600.0
 """For so many watched seconds complete answers leave out a host, until its node counts as one that
@@ -70,3 +76,80 @@ def without_forgotten(found: Witnessed, seen: Mapping[str, Sighting], now: float
         if (since := seen.get(str(key), Sighting()).missing_time) is not None and since < before
     )
     return found._replace(missing=found.missing - forgotten)
+
+
+class Witness:
+    """What the scheduler says of the nodes in one pass. `readings`: those of the loop, which
+    outlive a pass; `found`: what was learnt when its first answer was held against the history;
+    `gone`: ids of nodes that there were before."""
+
+    def __init__(self, readings: Readings, faults: Faults) -> None:
+        self.reading: Reading = ([], [])
+        self.found = Witnessed(frozenset(), frozenset(), False)
+        self.gone: Collection[str] = ()
+        self._readings = readings
+        self._faults = faults
+        self._reported_before: set[object] = set()
+
+    @property
+    def joined(self) -> set[object]:
+        """Keys of the nodes whose hosts the scheduler reports, or has reported."""
+        return self._reported_before | self.found.reported
+
+    def compare(self, nodes: Iterable[Node], history: NodeHistory) -> Witnessed:
+        """Hold the hosts of the first answer against those that were reported before. What is
+        returned has also the missing nodes that the scheduler has forgotten, `found` has not."""
+        seen = self._faults.guard("reading the node history", history.sightings) or {}
+        before = {node_id for node_id, each in seen.items() if each.reported}
+        self._reported_before = before | self._readings.reported
+        self.gone = self._faults.guard("reading the node history", history.gone) or ()
+        found = compare(nodes, self.reading[1], self._reported_before, self.gone)
+        self.found = without_forgotten(found, seen, history.now())
+        return found
+
+    def compare_again(self, nodes: Iterable[Node], reading: Reading) -> Witnessed:
+        """Hold a second answer against the first one too; it is complete if both are."""
+        before = self._reported_before | (self.found.reported & self._readings.reported)
+        found = compare(nodes, reading[1], before, self.gone)
+        return found._replace(is_complete=self.found.is_complete and found.is_complete)
+
+    def reported_by(self, reading: Reading, nodes: Iterable[Node]) -> frozenset[object]:
+        """Keys of those of the nodes whose hosts an answer reports."""
+        return compare(nodes, reading[1], (), self.gone).reported
+
+    def reported_on_premises(self, nodes: Iterable[Node]) -> set[str]:
+        """Names of those nodes that are hosts on premises and that the scheduler reports."""
+        on_premises = [node for node in nodes if is_on_premises(node)]
+        if not on_premises:
+            return set()
+        identities = Identities(on_premises)
+        return {str(node.name) for host in self.reading[1] for node in identities.might_be(host)}
+
+    def busy(self, nodes: Iterable[Node], reading: Reading | None = None) -> set[object]:
+        """Keys of those of the nodes that have work by an answer, the first one unless it is
+        given; also of nodes that are known only by the name of a host."""
+        return busy_nodes(nodes, *(reading or self.reading), self.gone)
+
+    def remember(self, history: NodeHistory) -> None:
+        """Note in the history whose hosts were reported."""
+        reported, missing = self.found.reported, self.found.missing
+        if not self.found.is_complete:
+            # nobody knows anything then, of hosts that it reports either
+            reported, missing = frozenset(), frozenset(self._reported_before)
+        self._readings.reported |= reported
+        history.note_scheduler(ids_of(reported), ids_of(missing), ())
+
+    def give_up(self, nodes: Iterable[Node], history: NodeHistory) -> None:
+        """The driver has given up nodes: that the scheduler reports their hosts no more is no sign
+        of trouble from now on."""
+        keys = set(map(key_of, nodes))
+        self._readings.reported -= keys
+        self._reported_before -= keys
+        self._faults.guard(
+            "updating the node history", history.note_scheduler, (), (), ids_of(keys)
+        )
+
+
+def ids_of(keys: Iterable[object]) -> list[str]:
+    """The NodeIds among keys of nodes; what was never created has none."""
+    return [key for key in keys if isinstance(key, str)]
