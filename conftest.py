@@ -3,6 +3,7 @@
 import importlib
 import os
 import pkgutil
+import signal
 import textwrap
 from contextlib import suppress
 
@@ -30,6 +31,13 @@ settings.register_profile(
     "thorough", deadline=None, max_examples=1000, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_configure():
+    """What a shell runs in the background ignores Ctrl-C, and so would every program that a test
+    starts and interrupts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item):
