@@ -33,11 +33,18 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-def pytest_configure():
+def pytest_configure(config):
     """What a shell runs in the background ignores Ctrl-C, and so would every program that a test
-    starts and interrupts."""
+    starts and interrupts.
+
+    pytest-cov measures from the start in a process of pytest-xdist, and then once more as one of
+    several (7.1); where the second pauses, for tests without coverage, the first would go on.
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    controller = _coverage_of(config)
+    if hasattr(config, "workerinput") and controller is not None:
+        controller.pause()
 
 
 def pytest_itemcollected(item):
@@ -46,6 +53,11 @@ def pytest_itemcollected(item):
     is_drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
     if is_drawn or DRAWN.intersection(item.path.parts):
         item.add_marker(pytest.mark.no_cover)
+
+
+def _coverage_of(config):
+    """What pytest-cov measures with, and can be paused; None where nothing is measured."""
+    return getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
 
 
 def _import_all(name):
@@ -59,8 +71,7 @@ def _import_all(name):
 def pytest_collection(session):
     """Collecting imports and rewrites all tests, which takes twice as long when it is measured.
     What the library does while it is imported is measured before."""
-    plugin = session.config.pluginmanager.getplugin("_cov")
-    controller = getattr(plugin, "cov_controller", None)
+    controller = _coverage_of(session.config)
     if controller is None or not controller.started:
         return (yield)
     # one process is enough, and what the process measures that has the workers does not count
