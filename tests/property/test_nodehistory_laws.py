@@ -1,6 +1,7 @@
 """Laws of the node history, under any sequence of passes and any behaviour of the clock."""
 
 import itertools
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import example, given
@@ -10,6 +11,7 @@ from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
+from hpc.autoscale.node.nodehistory.draining import Drain, DrainState
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 
 IDS = ("a", "A", "b-1", "B-1", "c")
@@ -235,3 +237,63 @@ def test_any_text_is_stored_as_it_is(names):
     with History(":memory:") as history:
         history.update(nodes)
         assert set(history.read()) == {node.delayed_node_id.node_id for node in nodes}
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.sampled_from(["update", "note", "drain", "undrain", "ignore", "read"]),
+        st.integers(-400, 400),
+        st.dictionaries(st.sampled_from(IDS), SEEN),
+    ),
+    max_size=15,
+)
+
+
+def all_that_is_known(history):
+    """Every answer of a history."""
+    return (
+        history.read(),
+        history.sightings(),
+        history.drains(),
+        history.updates(),
+        history.find_unmatched(-1),
+        history.find_booting(-1),
+        set(history.found_ready()),
+        sorted(history.gone()),
+        [node_id in history.gone() for node_id in IDS],
+        len(history.gone()),
+    )
+
+
+def do(history, what, seen):
+    """Change the history, or ask it something."""
+    nodes = [make(node_id, state, required) for node_id, (state, required) in seen.items()]
+    ids = sorted(seen)
+    if what == "update":
+        history.update(nodes)
+    elif what == "note":
+        history.note_scheduler(ids[:1], ids[1:2], ids[2:])
+    elif what in ("drain", "undrain"):
+        to = Drain(DrainState.DRAINING, "idle", history.at) if what == "drain" else None
+        history.note_drains(dict.fromkeys(ids, to))
+    elif what == "ignore":
+        history.mark_ignored(nodes)
+    else:
+        all_that_is_known(history)
+
+
+@given(STEPS)
+def test_what_is_kept_of_the_file_is_what_is_in_it(steps):
+    """Of two histories of one file, changed by turns, each answers as one that has just been
+    opened."""
+    with TemporaryDirectory() as home:
+        path = f"{home}/nodehistory.db"
+        with History(path) as one, History(path) as other:
+            for is_first, what, later, seen in steps:
+                one.at = other.at = one.at + later
+                do(one if is_first else other, what, seen)
+                with History(path, read_only=True) as fresh:
+                    fresh.at = one.at
+                    expected = all_that_is_known(fresh)
+                assert all_that_is_known(one) == all_that_is_known(other) == expected

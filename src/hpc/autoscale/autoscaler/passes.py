@@ -560,6 +560,8 @@ class Pass:
 
     def _wanted_again(self, reading: Reading) -> set[object]:
         """Keys of the nodes that were to be given back, and by a newer reading are not."""
+        if not self._given_back:
+            return set()
         booting = chain.from_iterable(self._given_back.values())
         reported = self._witness.reported_by(reading, booting)
         return wanted_again(self._given_back, self._jobs, reading[0], reported)

@@ -102,7 +102,8 @@ class Witness:
         seen = self._faults.guard("reading the node history", history.sightings) or {}
         before = {node_id for node_id, each in seen.items() if each.reported}
         self._reported_before = before | self._readings.reported
-        self.gone = self._faults.guard("reading the node history", history.gone) or ()
+        gone = self._faults.guard("reading the node history", history.gone)
+        self.gone = () if gone is None else gone
         found = compare(nodes, self.reading[1], self._reported_before, self.gone)
         self.found = without_forgotten(found, seen, history.now())
         return found

@@ -7,8 +7,8 @@ None, also a required one: `validate` is what makes the declared types true.
 
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Self
 
 from hpc.autoscale.ccbindings.errors import InvalidModel
@@ -103,6 +103,26 @@ class Record(dict[str, Any]):
 
     def __reduce__(self) -> tuple[type["Record"], tuple[dict[str, Any]]]:
         return Record, (dict(self),)
+
+
+def values_of(
+    records: Iterable[Mapping[str, Any]], keys: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """What each record has under some keys, in whatever case; None for what it has not.
+
+    Keys are looked up once for all records that have the same ones: a listing has few such sets.
+    """
+    known: dict[tuple[str, ...], list[str]] = {}
+    for record in records:
+        given = tuple(record)
+        stored = known.get(given)
+        if stored is None:
+            folded = _fold(given)
+            exact = dict.fromkeys(given)
+            found = (key if key in exact else folded.get(key.lower(), key) for key in keys)
+            stored = known[given] = list(found)
+        get = partial(dict.get, record) if isinstance(record, dict) else record.get
+        yield tuple(map(get, stored))
 
 
 class FieldType:

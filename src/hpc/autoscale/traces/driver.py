@@ -9,6 +9,7 @@ from hpc.autoscale.job.driver import SchedulerDriver, add_default_placement_grou
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.traces.asking import Uses
 from hpc.autoscale.traces.scheduling import Scheduler, Task, TraceHost
@@ -58,7 +59,7 @@ class TraceDriver(SchedulerDriver):
         scheduler = self._scheduler
         ready = [node for node in nodes if node.state == "Ready" and node.managed]
         for node in ready:
-            node_id = str(node.delayed_node_id.node_id)
+            node_id = str(server_id_of(node))
             known = scheduler.hosts.get(node_id)
             if known is None or (not known.takes_work and len(node.assignments) > len(known.runs)):
                 cores = int(node.resources.get("ncpus", node.vcpu_count))
@@ -75,7 +76,7 @@ class TraceDriver(SchedulerDriver):
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
         """Let hosts take no new work; those on which nothing runs may go."""
-        return [n for n in nodes if self._scheduler.drain(str(n.delayed_node_id.node_id))]
+        return [n for n in nodes if self._scheduler.drain(str(server_id_of(n)))]
 
     def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
         """All of them may go."""
@@ -88,7 +89,7 @@ class TraceDriver(SchedulerDriver):
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
         """Forget hosts."""
         for node in nodes:
-            self._scheduler.host_lost(str(node.delayed_node_id.node_id))
+            self._scheduler.host_lost(str(server_id_of(node)))
         return nodes
 
     def _reported(self, host: TraceHost) -> SchedulerNode:

@@ -2,8 +2,8 @@
 
 A loop learns from this which nodes have been idle or booting for too long; nothing here decides or
 acts. `interface` says what a history answers, `sqlite` keeps one in a file, `rows` has what is
-stored of a node, `draining` how far one is on its way out, and `dbfile` opens, upgrades and repairs
-the file.
+stored of a node, `gone` looks up those that are no more, `draining` how far one is on its way out,
+and `dbfile` opens, upgrades and repairs the file.
 """
 
 from typing import TYPE_CHECKING

@@ -36,6 +36,8 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS nodes (node_id TEXT PRIMARY KEY, hostname TEXT, instance_id TEXT, "
     "create_time REAL, last_match_time REAL, ready_time REAL, delete_time REAL, ignore BOOL)",
 )
+# a week of nodes that are gone may be many times as many as there are
+_INDEX = "CREATE INDEX IF NOT EXISTS nodes_by_end ON nodes (delete_time)"
 _TIMES = ("create_time", "last_match_time", "ready_time", "delete_time")
 
 
@@ -155,7 +157,7 @@ def _prepare(conn: sqlite3.Connection) -> sqlite3.Connection:
             for statement in _TABLES:
                 conn.execute(statement)
             conn.execute("INSERT INTO metadata (version) VALUES (?)", (SQLITE_VERSION,))
-        for statement in (*watching.TABLES, draining.TABLE):
+        for statement in (_INDEX, *watching.TABLES, draining.TABLE):
             conn.execute(statement)
         _make_times_true(conn)
         if conn.execute("SELECT 1 FROM nodes LIMIT 1").fetchone() is None:

@@ -97,14 +97,10 @@ def _select(conn: sqlite3.Connection, node_ids: Iterable[str]) -> Iterator[NodeR
             yield _record(row)
 
 
-def read_alive(conn: sqlite3.Connection) -> list[NodeRecord]:
-    """The records of the nodes that are not gone."""
-    return [_record(row) for row in conn.execute(f"{_SELECT} WHERE delete_time IS NULL")]
-
-
-def alive(conn: sqlite3.Connection) -> list[str]:
-    """The ids of the nodes that are not gone."""
-    return [row[0] for row in conn.execute("SELECT node_id FROM nodes WHERE delete_time IS NULL")]
+def read_alive(conn: sqlite3.Connection) -> dict[str, NodeRecord]:
+    """The records of the nodes that are not gone, by NodeId."""
+    rows = conn.execute(f"{_SELECT} WHERE delete_time IS NULL ORDER BY rowid")
+    return {record.node_id: record for record in map(_record, rows)}
 
 
 def mark_deleted(

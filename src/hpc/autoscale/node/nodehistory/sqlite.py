@@ -8,11 +8,11 @@ import math
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Self, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import watching
 from hpc.autoscale.node.nodehistory.dbfile import (
@@ -22,6 +22,7 @@ from hpc.autoscale.node.nodehistory.dbfile import (
     is_corrupt,
 )
 from hpc.autoscale.node.nodehistory.draining import Drain, read_drains, write_drains
+from hpc.autoscale.node.nodehistory.gone import GoneNodes
 from hpc.autoscale.node.nodehistory.interface import (
     NodeHistory,
     NodeHistoryResult,
@@ -30,11 +31,9 @@ from hpc.autoscale.node.nodehistory.interface import (
 )
 from hpc.autoscale.node.nodehistory.rows import (
     NodeRecord,
-    alive,
     delete,
     find,
     mark_deleted,
-    moment,
     read_alive,
     transaction,
     write,
@@ -59,12 +58,15 @@ class SQLiteNodeHistory(NodeHistory):
 
     Read-only histories are never written: updates do nothing, and a missing file reads as an empty
     one. A file that turns out to be broken is moved aside and a new one begun. Everything else that
-    fails raises NodeHistoryError.
+    fails raises NodeHistoryError. What was read is kept, and read again when anybody has changed
+    the file since.
     """
 
     def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
         self.path = os.fspath(path)
         self.read_only = read_only
+        self._kept: dict[Callable[[sqlite3.Connection], Any], Any] = {}  # by what has read it
+        self._kept_as_of: object = None
         self.conn = self._open()
 
     def _open(self) -> sqlite3.Connection:
@@ -98,13 +100,17 @@ class SQLiteNodeHistory(NodeHistory):
 
     def _update(self, conn: sqlite3.Connection, nodes: Sequence[Node]) -> None:
         now = self.now()
-        with transaction(conn):
+        with self._changing(conn, watching.update_times):
             gap = self._gap(conn, now)
-            before = watching.sightings(conn)
-            stored = find(conn, [node_id_of(node) for node in nodes])
+            before = self._recall(conn, watching.sightings)
+            there = self._recall(conn, read_alive)
+            stored = self._find(conn, map(node_id_of, nodes))
             seen: dict[str, NodeRecord] = {}
+            busy: set[str] = set()
             for node in nodes:
                 node_id = node_id_of(node)
+                if node.required or node.state != "Ready":
+                    busy.add(node_id)
                 known = seen.get(node_id)
                 if known is None and node_id in stored:
                     known = _moved(stored[node_id], gap, now)
@@ -118,19 +124,18 @@ class SQLiteNodeHistory(NodeHistory):
             if seen:
                 ids_are_true(conn)
             write(conn, [r for node_id, r in seen.items() if r != stored.get(node_id)])
-            gone = [node_id for node_id in alive(conn) if node_id not in seen]
+            gone = [node_id for node_id in there if node_id not in seen]
             unwatched = gap.length if gap.is_known and math.isfinite(gap.length) else 0.0
             mark_deleted(conn, gone, now, unwatched)
             self._retire(conn, now, RETIRE_AFTER)
-            busy = {node_id_of(node) for node in nodes if node.required or node.state != "Ready"}
-            idle = {node_id for node_id in seen if node_id not in busy}
-            after = watching.after_update(before, seen, idle, gap.uncounted, now)
+            after = watching.after_update(before, seen, seen.keys() - busy, gap.uncounted, now)
             watching.write_sightings(conn, before, after)
             watching.note_update(conn, now)
+        self._kept.update({read_alive: seen, watching.sightings: after})
 
     def sightings(self) -> dict[str, Sighting]:
         """What was seen of each existing node beside its times, by NodeId."""
-        return self._run(watching.sightings)
+        return dict(self._run(lambda conn: self._recall(conn, watching.sightings)))
 
     def found_ready(self) -> frozenset[str]:
         """The ids of existing nodes that were ready already when they were first seen here."""
@@ -141,10 +146,10 @@ class SQLiteNodeHistory(NodeHistory):
         """When it was updated the last times, in unix seconds, oldest first."""
         return self._run(watching.update_times)
 
-    def gone(self) -> frozenset[str]:
-        """The ids of nodes that there were before and are not any more, until they are retired."""
-        query = "SELECT node_id FROM nodes WHERE delete_time IS NOT NULL"
-        return self._run(lambda conn: frozenset(chain.from_iterable(conn.execute(query))))
+    def gone(self) -> GoneNodes:
+        """The ids of nodes that there were before and are not any more, until they are retired;
+        looked up when somebody asks. NodeHistoryError then, where the file cannot be read."""
+        return GoneNodes(self._run)
 
     def note_scheduler(
         self, reported: Collection[str], missing: Collection[str], given_up: Collection[str]
@@ -166,22 +171,26 @@ class SQLiteNodeHistory(NodeHistory):
         given_up: Collection[str],
     ) -> None:
         now = self.now()
-        with transaction(conn):
-            before = watching.sightings(conn)
+        with self._changing(conn):
+            before = self._recall(conn, watching.sightings)
+            back = [i for i in reported if (s := before.get(i)) and s.missing_time is not None]
+            found = list(self._find(conn, back).values())
             after = watching.after_answer(before, reported, missing, given_up, now)
             watching.write_sightings(conn, before, after)
-            back = [i for i in reported if (s := before.get(i)) and s.missing_time is not None]
-            write(conn, [r._replace(last_match_time=now) for r in find(conn, back).values()])
+            write(conn, [record._replace(last_match_time=now) for record in found])
+        self._kept[watching.sightings] = after
+        if found:
+            self._kept.pop(read_alive, None)
 
     def drains(self) -> dict[str, Drain]:
         """The nodes that are on their way out, by NodeId."""
-        return self._run(read_drains)
+        return dict(self._run(lambda conn: self._recall(conn, read_drains)))
 
     def note_drains(self, changes: Mapping[str, Drain | None]) -> None:
         """Keep how far nodes are on their way out; None for those that are active, or gone."""
 
         def note(conn: sqlite3.Connection) -> None:
-            with transaction(conn):
+            with self._changing(conn, read_drains):
                 write_drains(conn, changes)
 
         if not self.read_only:
@@ -193,7 +202,7 @@ class SQLiteNodeHistory(NodeHistory):
 
         With a number below 0, every node.
         """
-        return self._find_since("last_match_time", for_at_least)
+        return self._find_since(for_at_least, lambda record: record.last_match_time)
 
     def find_booting(self, for_at_least: float = 1800) -> NodeHistoryResult:
         """The existing nodes that have never been ready and were first seen so many seconds ago.
@@ -201,30 +210,44 @@ class SQLiteNodeHistory(NodeHistory):
         They are in order, oldest first. With a number below 0, all that have never been ready.
         """
         return self._find_since(
-            "create_time", for_at_least, "AND COALESCE(ready_time, 0) < create_time"
+            for_at_least,
+            lambda record: record.create_time,
+            lambda record: record.ready_time < record.create_time < math.inf,
         )
 
     def _find_since(
-        self, column: str, for_at_least: float, condition: str = ""
+        self,
+        for_at_least: float,
+        when: Callable[[NodeRecord], float],
+        counts: Callable[[NodeRecord], bool] = lambda record: True,
     ) -> NodeHistoryResult:
+        """The existing nodes that count, by a time of theirs; one that has none counts as now, and
+        comes first."""
         now = self.now()
-        order = f"ORDER BY {column}, node_id"
-        query = (
-            f"SELECT node_id, hostname, COALESCE({column}, :now) FROM nodes WHERE delete_time IS"
-            f" NULL {condition} {order}"
-        )
 
         def ask(conn: sqlite3.Connection) -> NodeHistoryResult:
             by = self._gap(conn, now).uncounted
-            rows = conn.execute(query, {"now": now}).fetchall()
-            found = [(i, name, watching.moved(moment(at, now), by, now)) for i, name, at in rows]
+            rows = [
+                (-math.inf if at == math.inf else at, record.node_id, record.hostname)
+                for record in self._recall(conn, read_alive).values()
+                if counts(record)
+                for at in (when(record),)
+            ]
+            found = [
+                (
+                    ht.NodeId(node_id),
+                    None if name is None else ht.Hostname(name),
+                    watching.moved(now if at == -math.inf else at, by, now),
+                )
+                for at, node_id, name in sorted(rows)
+            ]
             return [row for row in found if for_at_least < 0 or row[2] < now - for_at_least]
 
         return self._run(ask)
 
     def _gap(self, conn: sqlite3.Connection, now: float) -> watching.Gap:
         """The time since the last update."""
-        return watching.gap_until(watching.update_times(conn), now, self.rhythm)
+        return watching.gap_until(self._recall(conn, watching.update_times), now, self.rhythm)
 
     def find_ignored(self) -> NodeHistoryResult:
         """The nodes that were marked by `mark_ignored`, with the time when they were last needed.
@@ -251,8 +274,8 @@ class SQLiteNodeHistory(NodeHistory):
 
     def _write_ignored(self, conn: sqlite3.Connection, nodes: Sequence[Node], ignore: bool) -> None:
         now = self.now()
-        with transaction(conn):
-            stored = find(conn, [node_id_of(node) for node in nodes])
+        with self._changing(conn, read_alive):
+            stored = self._find(conn, [node_id_of(node) for node in nodes])
             records = []
             for node in nodes:
                 record = stored.get(node_id_of(node))
@@ -291,7 +314,7 @@ class SQLiteNodeHistory(NodeHistory):
 
     def read(self) -> dict[str, NodeRecord]:
         """What is known of every existing node, by NodeId."""
-        return {record.node_id: record for record in self._run(read_alive)}
+        return dict(self._run(lambda conn: self._recall(conn, read_alive)))
 
     def decorate(self, nodes: Iterable[Node], config: Mapping[str, Any] | None = None) -> None:
         """Write into each existing node when it was first seen, last needed and deleted, and how
@@ -302,7 +325,7 @@ class SQLiteNodeHistory(NodeHistory):
         now, settings = self.now(), dict(config or {})
         stored, gap = self._run(
             lambda conn: (
-                find(conn, [node_id_of(node) for node in present]),
+                self._find(conn, [node_id_of(node) for node in present]),
                 self._gap(conn, now),
             )
         )
@@ -314,6 +337,50 @@ class SQLiteNodeHistory(NodeHistory):
             _decorate(node, record, now, settings)
             if known is not None and not _may_idle(node):
                 node.idle_time_remaining = -1
+
+    # -- what is kept of the file
+
+    def _recall(self, conn: sqlite3.Connection, read: Callable[[sqlite3.Connection], _T]) -> _T:
+        """What a function reads of the file, as it was read last where nothing has changed since.
+        Nobody may change it."""
+        self._forget_the_old(conn)
+        if read in self._kept:
+            return cast("_T", self._kept[read])
+        found = read(conn)
+        if not conn.in_transaction:  # or it may be undone
+            self._kept[read] = found
+        return found
+
+    def _forget_the_old(self, conn: sqlite3.Connection) -> None:
+        as_of = _stamp(conn)
+        if as_of != self._kept_as_of:
+            self._kept.clear()
+            self._kept_as_of = as_of
+
+    @contextlib.contextmanager
+    def _changing(
+        self, conn: sqlite3.Connection, *read: Callable[[sqlite3.Connection], object]
+    ) -> Iterator[None]:
+        """A transaction that changes what these functions read; what others read stays known."""
+        with transaction(conn):
+            self._forget_the_old(conn)
+            yield
+            as_of = _stamp(conn)
+        self._kept_as_of = as_of
+        for each in read:
+            self._kept.pop(each, None)
+
+    def _find(self, conn: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, NodeRecord]:
+        """The records of these ids, also of nodes that are gone."""
+        there = self._recall(conn, read_alive)
+        found: dict[str, NodeRecord] = {}
+        others: list[str] = []
+        for node_id in node_ids:
+            if node_id in there:
+                found[node_id] = there[node_id]
+            else:
+                others.append(node_id)
+        return {**found, **find(conn, others)} if others else found
 
     def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Do some work on the file; when the file proves to be broken, do it again on a new one."""
@@ -329,6 +396,12 @@ class SQLiteNodeHistory(NodeHistory):
             return work(self.conn)
         except sqlite3.Error as error:
             raise NodeHistoryError(f"node history {self.path}: {error}") from error
+
+
+def _stamp(conn: sqlite3.Connection) -> object:
+    """Another one whenever the content of the file may be another: by other connections, or by this
+    one, also where that is undone."""
+    return (conn, conn.execute("PRAGMA data_version").fetchone(), conn.total_changes)
 
 
 def _close_left_open(conn: sqlite3.Connection) -> None:

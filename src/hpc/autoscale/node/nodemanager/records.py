@@ -8,12 +8,13 @@ Records are read at once, class by class; a node is made of one when somebody lo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.ccbindings.modelbase import values_of
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.bucket.definition import node_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -78,13 +79,7 @@ class NodeRecords:
         names: list[Any] = self.names
         known: dict[object, _Alike] = {}
         description: object
-        descriptions: Iterable[object]
-        try:
-            # most have all of them, and this way takes half as long
-            descriptions = list(map(itemgetter(*_DESCRIBING), records))
-        except KeyError:
-            descriptions = [tuple(map(record.get, _DESCRIBING)) for record in records]
-        for record, description in zip(records, descriptions, strict=True):
+        for record, description in zip(records, values_of(records, _DESCRIBING), strict=True):
             try:
                 alike = known.get(description)
             except TypeError:  # a value that cannot be compared
