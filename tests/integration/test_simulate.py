@@ -340,6 +340,36 @@ def test_a_job_that_waits_for_another_one_comes_when_that_has_ended(accounting: 
     assert tied["4"][1] >= tied["3"][1] + 600
 
 
+def test_a_job_that_waits_for_an_array_comes_when_all_tasks_have_ended(tmp_path: Path) -> None:
+    rows = [("3_1", "00:10:00", ""), ("3_2", "00:40:00", ""), ("4", "00:10:00", "afterok:3")]
+    lines = ["JobID|Submit|Start|End|NCPUS|Dependency"]
+    begin = "2026-01-01T00:00:00"
+    lines += [f"{name}|{begin}|{begin}|2026-01-01T{end}|1|{dep}" for name, end, dep in rows]
+    (tmp_path / "clusters.json").write_text(json.dumps(CLUSTER))
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join(lines) + "\n")
+    ended = {name: at for name, (_, at) in where(path, dependencies=True).items()}
+    assert ended["3_2"] >= 2400 and ended["4"] >= ended["3_2"] + 600
+
+
+def test_passes_of_a_simulation_have_no_spans(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What watches the loop of the site hears nothing of them, though the environment asks for
+    spans and the program has set up OpenTelemetry."""
+    otel = pytest.importorskip("opentelemetry.trace", reason="needs the extra otel")
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    kept, provider = memory.InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(kept))
+    monkeypatch.setattr(otel, "get_tracer_provider", lambda: provider)
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    main(["simulate", str(trace), "--nodes", "3", "--interval", "600"])
+    assert "passes" in capsys.readouterr().out
+    assert kept.get_finished_spans() == ()
+
+
 def test_a_machine_that_is_always_there_has_memory_too(
     accounting: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

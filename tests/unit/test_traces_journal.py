@@ -64,6 +64,26 @@ def test_what_a_job_asks_for_is_kept(tmp_path: Path) -> None:
     assert found.memory == 2 * 2 * 2**30
 
 
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ({"walltime": "01:30:00"}, 5400.0),
+        ({"Time_Limit": "1-00:00:00"}, 86400.0),
+        ({"h_rt": 600}, 600.0),
+        ({"walltime": "UNLIMITED"}, None),
+        ({"walltime": True}, None),
+        ({"project": "x"}, None),
+        ({}, None),
+    ],
+)
+def test_the_users_estimate_is_what_the_driver_put_into_the_metadata(
+    tmp_path: Path, said: dict[str, object], seconds: float | None
+) -> None:
+    passes = a_pass(0), a_pass(1, [waiting("7", metadata=said)]), a_pass(2, [], [host("h", ["7"])])
+    (job,) = read(tmp_path / "j", *passes, a_pass(3)).jobs
+    assert job.requested_seconds == seconds
+
+
 def test_a_size_in_words_is_one(tmp_path: Path) -> None:
     job = waiting("7", constraints=[{"ncpus": 1, "memgb": "memory::3.00g"}])
     passes = a_pass(0), a_pass(1, [job]), a_pass(2, [], [host("h", ["7"])]), a_pass(3)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,22 @@ def test_gpus_partition_and_dependencies_of_sacct(tmp_path: Path) -> None:
     (job,) = read(tmp_path / "jobs", text).jobs
     assert (job.gpus, job.partition, job.after) == (4, "gpu", ("10_2", "11", "9"))
     assert job.think is None
+
+
+def test_tasks_of_an_array_of_sacct_are_named_with_it(tmp_path: Path) -> None:
+    text = sacct(JobID="12_3", Dependency="afterok:10_*(unfulfilled),aftercorr:11")
+    (job,) = read(tmp_path / "jobs", text).jobs
+    assert (job.name, job.array, job.after) == ("12_3", "12", ("10", "11_3"))
+
+
+def test_subjobs_of_an_array_of_pbs_are_named_with_it(tmp_path: Path) -> None:
+    name, depends = (
+        "Job Id: 1234[7].pbs-1",
+        "    depend = afterok:1230[].pbs-1\n    job_state = F\n",
+    )
+    text = re.sub("Job Id: .*", name, QSTAT, count=1).replace("    job_state = F\n", depends, 1)
+    job = read(tmp_path / "jobs", text).jobs[0]
+    assert (job.name, job.array, job.after) == ("1234[7]", "1234[]", ("1230[]",))
 
 
 def test_what_a_job_of_pbs_asks_for(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ driver's lock."""
 from __future__ import annotations
 
 import copy
+import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -20,7 +21,7 @@ from hpc.autoscale.autoscaler.reading import Prepared, Readings
 from hpc.autoscale.autoscaler.repeating import Clock, run_repeatedly, stopper
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary
-from hpc.autoscale.autoscaler.telemetry import PassSpans, Telemetry
+from hpc.autoscale.autoscaler.telemetry import OFF, PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -46,7 +47,8 @@ class Autoscaler:
     the demand calculator is made (it gets the pass's configuration and the driver);
     `result_handler` hears every result and is told the context, as in `[Job 12]`. `demand_known`
     is called with each pass when demand is known, and before anything is changed. `clock` is for
-    pauses and durations; for how long nodes have been idle is the node history's business.
+    pauses and durations; for how long nodes have been idle is the node history's business. Without
+    `has_spans` passes have no spans of OpenTelemetry, whoever wants them.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Autoscaler:
         new_calculator: NewCalculator = learning.new_calculator,
         result_handler: results.DefaultContextHandler | None = None,
         demand_known: Callable[[Pass], object] = lambda one: None,
+        has_spans: bool = True,
     ) -> None:
         check_config(config)
         self.config = config
@@ -76,7 +79,7 @@ class Autoscaler:
         self._result_handler = result_handler
         self._demand_known = demand_known
         self._journal = LoopJournal()
-        self._telemetry = Telemetry()
+        self._telemetry = Telemetry(os.environ if has_spans else OFF)
 
     def run_once(self) -> PassSummary:
         """One pass.

@@ -30,6 +30,9 @@ NAME = "hpc_autoscale"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORTER = "OTEL_TRACES_EXPORTER"
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+OFF = {"OTEL_SDK_DISABLED": "true"}
+"""An environment in which nobody wants spans."""
+
 SAID_OF_A_PASS = (
     *("jobs", "unsatisfied", "set_aside", "requested", "created", "started", "joined"),
     *("booting", "overdue", "missing", "idle", "drained", "failed", "spared", "deleted"),

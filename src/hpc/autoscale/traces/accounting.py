@@ -81,13 +81,15 @@ def _sacct_job(number: int, row: Mapping[str, str], set_aside: SetAside) -> Trac
     if memory is None:
         memory = _size(row.get("reqmem", ""), cores, max(nodes, 1))
     gpus = tres.get("gres/gpu", "")
+    array, _, task = row["jobid"].partition("_")
     asked = {
         "memory": memory,
         "gpus": int(gpus) if gpus.isdigit() else None,
         "partition": row.get("partition", ""),
-        "after": _after(row.get("dependency", "")),
+        "after": _after(row.get("dependency", ""), task),
+        "array": array if task else "",
     }
-    limit = _duration(row.get("timelimit", ""))
+    limit = duration_of(row.get("timelimit", ""))
     times = (submitted, start, end)
     user = row.get("user", "")
     return _job(number, set_aside, row["jobid"], times, cores, nodes, limit, user, asked)
@@ -179,18 +181,20 @@ def _qstat_job(
 ) -> TraceJob | None:
     submitted = _pbs_time(said.get("qtime") or said.get("ctime"))
     start = _pbs_time(said.get("stime"))
-    ran = _duration(said.get("resources_used.walltime", ""))
+    ran = duration_of(said.get("resources_used.walltime", ""))
     end = start + ran if start is not None and ran is not None else None
     if said.get("job_state", "F") not in ("F", "C", "X", "E"):
         end = None
     wanted = said.get("resource_list.ncpus", "") or said.get("resources_used.ncpus", "")
     nodes = said.get("resource_list.nodect", "")
     gpus = said.get("resource_list.ngpus", "")
+    array, _, task = name.partition(".")[0].partition("[")
     asked = {
         "memory": _size(said.get("resource_list.mem", "")),
         "gpus": int(gpus) if gpus.isdigit() else None,
         "queue": said.get("queue", ""),
-        "after": _after(said.get("depend", "")),
+        "after": _after(said.get("depend", ""), task),
+        "array": f"{array}[]" if task else "",
     }
     return _job(
         number,
@@ -199,7 +203,7 @@ def _qstat_job(
         (submitted, start, end),
         int(wanted) if wanted.isdigit() else 0,
         int(nodes) if nodes.isdigit() else 0,
-        _duration(said.get("resource_list.walltime", "")),
+        duration_of(said.get("resource_list.walltime", "")),
         said.get("job_owner", "").partition("@")[0],
         asked,
     )
@@ -251,13 +255,17 @@ def _size(text: str, cores: int = 1, nodes: int = 1) -> float | None:
     return amount or None
 
 
-def _after(text: str) -> tuple[str, ...]:
-    """The jobs of a dependency such as afterok:12:13,afterany:14.server, without those that come
-    with it or after it."""
+def _after(text: str, task: str = "") -> tuple[str, ...]:
+    """The jobs of a dependency such as afterok:12:13,afterany:14.server,afterok:15_*, without those
+    that come with it or after it. `task`: which one of its array it is of, for which aftercorr
+    means the same one of another."""
     names = []
     for kind, those in _AFTER.findall(text):
-        if kind.lower().startswith("after"):
-            names += [name.partition(".")[0].partition("+")[0] for name in those.split(":")[1:]]
+        found = (each.partition(".")[0].partition("+")[0] for each in those.split(":")[1:])
+        if kind.lower() == "aftercorr" and task:
+            names += [f"{name}_{task}" for name in found]
+        elif kind.lower().startswith("after"):
+            names += [name.rstrip("_") for name in found]
     return tuple(dict.fromkeys(names))
 
 
@@ -276,7 +284,7 @@ def _pbs_time(text: str | None) -> float | None:
         return float(text) if text and text.strip().isdigit() else None
 
 
-def _duration(text: str) -> float | None:
+def duration_of(text: str) -> float | None:
     """Seconds of a duration such as 01:30:00, 1-12:00:00, 30:00 or 90 (minutes are what Slurm means
     by a number alone, and seconds PBS: neither prints one)."""
     days, _, rest = text.strip().rpartition("-")

@@ -13,18 +13,21 @@ class Arrivals:
 
     With `dependencies`, a job comes when all those have ended that came before it in the record
     and that it names: `think` seconds later where the record says that, and otherwise not before
-    its own time. Names of jobs that are not played are passed over.
+    its own time. The name of an array stands for all its tasks. Names of jobs that are not played
+    are passed over.
     """
 
     def __init__(self, tasks: Sequence[Task], dependencies: bool = False) -> None:
         self._due: list[tuple[float, int, Task]] = []
         self._missing: dict[int, set[int]] = {}
         self._followers: dict[int, list[Task]] = {}
-        known: dict[str, int] = {}
+        known: dict[str, set[int]] = {}
         for task in tasks:
             named = task.job.after if dependencies else ()
-            first = {known[name] for name in named if name in known}
-            known[task.job.name] = task.number
+            first = set().union(*(known.get(name, ()) for name in named))
+            known[task.job.name] = {task.number}
+            if task.job.array:
+                known.setdefault(task.job.array, set()).add(task.number)
             if not first:
                 self._due.append((task.job.submitted, task.number, task))
                 continue

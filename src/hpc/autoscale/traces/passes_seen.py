@@ -16,9 +16,11 @@ from typing import Any
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.journal import Journal, PassRecord
 from hpc.autoscale.journal.frames import made_at
+from hpc.autoscale.traces.accounting import duration_of
 from hpc.autoscale.traces.workload import SetAside, Trace, TraceJob, in_order
 
 _CORES = ("ncpus", "slots", "cpus", "ncores", "cores")
+_ESTIMATES = ("walltime", "time_limit", "timelimit", "h_rt")
 _MEMORY = {"memtb": 2**40, "memgb": 2**30, "memmb": 2**20, "memkb": 2**10, "memb": 1, "mem": 1}
 # what tells a task of an array job from the whole: 12[3].server, 12_3, 12.3
 _OF_A_TASK = re.compile(r"[\[_.]")
@@ -225,11 +227,25 @@ def _job(seen: _Seen, set_aside: SetAside) -> TraceJob | None:
             seen.ended - seen.began,
             cores,
             nodes=nodes if nodes > 1 else 0,
+            requested_seconds=_estimate_of(seen.asked),
             waited=seen.began - seen.came,
             memory=memory * count or None,
             gpus=int(gpus) * count if isinstance(gpus, int) else None,
             queue=array if isinstance(array, str) else "",
         )
+    return None
+
+
+def _estimate_of(job: Mapping[str, Any] | None) -> float | None:
+    """How long the user said that a job may run, in seconds, where the driver has put that into the
+    metadata of the job: a number of seconds, or a text such as 1-12:00:00 or 01:30:00."""
+    said = (job or {}).get("metadata")
+    for name, value in said.items() if isinstance(said, Mapping) else ():
+        if str(name).lower() in _ESTIMATES:
+            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+                return float(value)
+            if isinstance(value, str) and (found := duration_of(value)):
+                return found
     return None
 
 

@@ -26,8 +26,9 @@ class TraceJob:
     where that is known (0: anywhere). `requested_seconds` is the user's estimate of the run time,
     `waited` how long the job waited when it was recorded; None where the record does not say.
     `memory` (bytes) and `gpus` are what the whole job asked for; None where that is not known.
-    `after` names the jobs that had to end before it; `think` is how many seconds after that its
-    user submitted it, where the record says that rather than that it waited for them.
+    `array` is the name of the array job that it is a task of, by which others may wait for all of
+    its tasks. `after` names the jobs that had to end before it; `think` is how many seconds after
+    that its user submitted it, where the record says that rather than that it waited for them.
     """
 
     name: str
@@ -42,6 +43,7 @@ class TraceJob:
     gpus: int | None = None
     queue: str = ""
     partition: str = ""
+    array: str = ""
     after: tuple[str, ...] = ()
     think: float | None = None
 
