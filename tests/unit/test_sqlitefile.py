@@ -1,15 +1,19 @@
 """SQLite files that processes share, after one of them was killed."""
 
+import gc
 import hashlib
+import os
 import sqlite3
 from contextlib import closing
+from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from builders.processes import python
 from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
 from hpc.autoscale.node.requests import RequestLog
-from hpc.autoscale.sqlitefile import connect_to_read
+from hpc.autoscale.sqlitefile import KEPT_OPEN, connect_to_read
 
 KILLED = """
 import os, signal, sqlite3, sys
@@ -53,6 +57,69 @@ def test_whoever_writes_next_clears_up(requests):
     RequestLog(requests).begin("b")
     assert RequestLog(requests).unsettled == ["a", "b"]
     assert [p.name for p in requests.parent.iterdir()] == ["requests.db"]
+
+
+def test_a_writer_that_is_killed_between_two_readings(tmp_path):
+    """The file stays open for the next reading, which finds what was committed."""
+    path = tmp_path / "requests.db"
+    log = RequestLog(path)
+    log.begin("a")
+    assert log.unsettled == ["a"]
+    killed(path, "INSERT INTO creates VALUES (?, 'h', 1, ?, 0)")
+    before = content(tmp_path)
+    assert log.unsettled == log.unsettled == ["a"]
+    assert content(tmp_path) == before
+    RequestLog(path).begin("b")
+    assert log.unsettled == ["a", "b"]
+
+
+def test_a_file_in_the_place_of_another_is_read(tmp_path):
+    path, other = tmp_path / "requests.db", tmp_path / "other.db"
+    log = RequestLog(path)
+    log.begin("a")
+    RequestLog(other).begin("b")
+    assert (log.unsettled, RequestLog(other).unsettled) == (["a"], ["b"])
+    other.replace(path)
+    assert log.unsettled == ["b"]
+    path.unlink()
+    assert log.unsettled == []
+    log.begin("c")
+    assert log.unsettled == ["c"]
+
+
+def open_files(directory):
+    """Which files of a directory this process has open."""
+    links = [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()]
+    return sorted({each for each in links if each.startswith(str(directory))})
+
+
+def test_few_files_stay_open_for_reading_and_none_after_the_thread(tmp_path):
+    def read():
+        for number in range(KEPT_OPEN + 5):
+            log = RequestLog(tmp_path / f"{number}.db")
+            log.begin(str(number))
+            assert log.unsettled == [str(number)]
+        found.extend(open_files(tmp_path))
+
+    found = []
+    thread = Thread(target=read)
+    thread.start()
+    thread.join()
+    assert len(found) == KEPT_OPEN
+    gc.collect()
+    assert open_files(tmp_path) == []
+
+
+def test_a_fork_reads_by_itself(tmp_path):
+    log = RequestLog(tmp_path / "requests.db")
+    log.begin("a")
+    assert log.unsettled == ["a"]
+    child = os.fork()
+    if not child:
+        os._exit(0 if log.unsettled == ["a"] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    log.begin("b")
+    assert log.unsettled == ["a", "b"]
 
 
 def test_a_journal_that_is_not_ours_to_read(requests):

@@ -1,4 +1,7 @@
-"""An SQLite file that any number of processes share, opened for each question and closed after it.
+"""An SQLite file that any number of processes share, opened for each change and closed after it.
+
+What a thread reads from stays open for its next question, which opening would take most of the time
+of; nothing is locked meanwhile, and a file in the place of another is opened anew.
 
 What is in the file is the business of the class that derives from `SqliteFile`. A file that cannot
 be used is an error and never an empty answer.
@@ -8,8 +11,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -19,6 +24,9 @@ from hpc.autoscale.errors import AutoscaleError
 
 BUSY_SECONDS = 30.0
 """How long to wait for another process that is writing."""
+
+KEPT_OPEN = 8
+"""How many files a thread keeps open for reading, at most."""
 
 
 def _uri(path: str, mode: str) -> str:
@@ -69,6 +77,77 @@ def _without_journal(path: str) -> sqlite3.Connection:
             memory = sqlite3.connect(":memory:", isolation_level=None)
             found.backup(memory)
             return memory
+
+
+class _Readers:
+    """The connections that one thread keeps for reading: by the path and the inode of the file, the
+    one that was used last at the end."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._idle: dict[object, sqlite3.Connection] = {}
+        weakref.finalize(self, _close_all, self._idle)
+
+    @contextmanager
+    def reading(self, path: str) -> Iterator[sqlite3.Connection]:
+        """A connection for the block, in which it may read in a transaction."""
+        key = _identity(path)
+        kept = self._kept(key)
+        connection = kept or connect_to_read(path)
+        try:
+            yield connection
+            connection.rollback()
+            may_stay = kept is not None or (_is_of_a_file(connection) and key == _identity(path))
+        except BaseException:
+            connection.close()
+            raise
+        if not may_stay or self._process != os.getpid() or key in self._idle:
+            connection.close()
+            return
+        self._idle[key] = connection
+        if len(self._idle) > KEPT_OPEN:
+            self._idle.pop(next(iter(self._idle))).close()
+
+    def _kept(self, key: object) -> sqlite3.Connection | None:
+        """One that was kept and can still be read from; nobody else gets it meanwhile."""
+        if self._process != os.getpid():  # a fork may not use what its parent has opened
+            return None
+        connection = self._idle.pop(key, None)
+        if connection is not None:
+            try:
+                connection.execute("PRAGMA schema_version").fetchone()
+            except sqlite3.Error:  # such as a journal that somebody left
+                connection.close()
+                return None
+        return connection
+
+
+def _is_of_a_file(connection: sqlite3.Connection) -> bool:
+    """Whether it is no copy in memory."""
+    return bool(connection.execute("PRAGMA database_list").fetchone()[2])
+
+
+def _close_all(connections: dict[object, sqlite3.Connection]) -> None:
+    for connection in connections.values():
+        with suppress(sqlite3.ProgrammingError):  # of a thread that has ended
+            connection.close()
+
+
+def _identity(path: str) -> object:
+    """The same for as long as it is the same file."""
+    absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    with suppress(OSError):
+        found = os.stat(absolute)
+        return absolute, found.st_dev, found.st_ino
+    return absolute
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.readers = _Readers()
+
+
+_of_thread = _OfThread()
 
 
 class SqliteFile:
@@ -147,8 +226,11 @@ class SqliteFile:
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
         try:
-            connection = connect_to_read(self.path) if mode == "ro" else self._connect(mode)
-            with closing(connection) as db:
+            if mode == "ro":
+                with _of_thread.readers.reading(self.path) as db:
+                    yield db
+                return
+            with closing(self._connect(mode)) as db:
                 yield db
         except sqlite3.Error as error:
             raise self.error(self._in_words(error)) from error

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
@@ -30,7 +31,7 @@ NAME = "hpc_autoscale"
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 EXPORTER = "OTEL_TRACES_EXPORTER"
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-OFF = {"OTEL_SDK_DISABLED": "true"}
+OFF: Mapping[str, str] = MappingProxyType({"OTEL_SDK_DISABLED": "true"})
 """An environment in which nobody wants spans."""
 
 SAID_OF_A_PASS = (
