@@ -7,9 +7,11 @@ the waiting times beside those of the log itself. docs/simulate.md says what cam
 """
 
 import argparse
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
 from zoneinfo import ZoneInfo
 
 from hpc.autoscale.traces.measures import Waits, waits_of
@@ -81,8 +83,9 @@ def played(
 def hours_by_cause(pairs: Sequence[tuple[TraceJob, float]]) -> dict[str, float]:
     """What a mean waiting time is made of, in hours: pairs are jobs with how long they waited.
 
-    A job that waits while fewer processors are free than it asks for has no room; all other
-    waiting is somebody's decision, or that of a machine that is away.
+    A job that waits while fewer processors are free than it asks for has no room. Where there is
+    room, EASY may keep it for a job that came before; all other waiting is somebody's decision, or
+    that of a machine that is away.
     """
     events: list[tuple[float, int, int]] = []
     for index, (job, wait) in enumerate(pairs):
@@ -90,24 +93,70 @@ def hours_by_cause(pairs: Sequence[tuple[TraceJob, float]]) -> dict[str, float]:
         events += [(job.submitted, 1, index), (start, 2, index), (start + job.seconds, 0, index)]
     events.sort()
     seconds = dict.fromkeys(CAUSES, 0.0)
-    waiting: dict[int, None] = {}
-    busy, last = 0, events[0][0]
+    waiting: dict[int, TraceJob] = {}
+    running: dict[int, tuple[float, int]] = {}
+    last = events[0][0]
     for now, what, index in events:
         if now > last:
-            for one in waiting:
-                seconds[_cause(pairs[one][0], busy, last)] += now - last
+            for cause, count in _causes(waiting, running.values(), last).items():
+                seconds[cause] += count * (now - last)
         last = now
+        job, wait = pairs[index]
         if what == 1:
-            waiting[index] = None
+            waiting[index] = job
         elif what == 2:
             waiting.pop(index, None)
-            busy += pairs[index][0].cores
+            running[index] = (job.submitted + wait + job.estimate, job.cores)
         else:
-            busy -= pairs[index][0].cores
+            running.pop(index)
     return {cause: each / len(pairs) / 3600 for cause, each in seconds.items()}
 
 
-CAUSES = ("no room", "nothing runs at all", "a long job by day", "the first 15 minutes", "other")
+CAUSES = (
+    *("no room", "nothing runs at all", "a long job by day", "the first 15 minutes"),
+    *("kept for another", "other"),
+)
+
+
+def _causes(
+    waiting: Mapping[int, TraceJob], running: Collection[tuple[float, int]], now: float
+) -> Counter[str]:
+    """How many jobs wait for which cause; `running` has the expected ends and the processors of
+    those that run."""
+    busy = sum(cores for _, cores in running)
+    found = {index: _cause(job, busy, now) for index, job in waiting.items()}
+    if "other" in found.values():
+        allowed = {i: job for i, job in waiting.items() if found[i] != "a long job by day"}
+        begun = begun_by_easy(allowed, running, now)
+        for index in allowed:
+            if found[index] == "other" and index not in begun:
+                found[index] = "kept for another"
+    return Counter(found.values())
+
+
+def begun_by_easy(
+    waiting: Mapping[int, TraceJob], running: Collection[tuple[float, int]], now: float
+) -> set[int]:
+    """Which of the jobs that wait, in the order in which they came, EASY would begin now."""
+    free = PROCESSORS - sum(cores for _, cores in running)
+    ends, begun = list(running), set()
+    promised, spare = 0.0, 0
+    for index, job in waiting.items():
+        is_later = now + job.estimate > promised
+        if job.cores <= free and (not promised or not is_later or job.cores <= spare):
+            begun.add(index)
+            free -= job.cores
+            ends.append((now + job.estimate, job.cores))
+            spare -= job.cores if is_later else 0
+        elif not promised:
+            # the first one that has no room: it gets it when enough of the others have ended
+            room, promised = free, inf
+            for end, cores in sorted(ends):
+                room += cores
+                if room >= job.cores:
+                    promised, spare = max(end, now), room - job.cores
+                    break
+    return begun
 
 
 def _cause(job: TraceJob, busy: int, now: float) -> str:
