@@ -124,3 +124,11 @@ def test_a_pass_leaves_no_trace() -> None:
     calculator.add_jobs([])
     calculator.get_demand()
     assert gc.get_threshold() == (700, 11, 12)
+
+
+def test_the_outermost_block_says_how_many_objects():
+    with collecting_seldom(20_000):
+        assert gc.get_threshold()[0] == 20_000
+        with collecting_seldom():
+            assert gc.get_threshold()[0] == 20_000
+    assert gc.get_threshold()[0] < 20_000

@@ -46,6 +46,10 @@ _KEEP_ALL = {"megabytes": 1_000_000, "days": 36_500}
 STALLED_AFTER = 86400.0
 """When nothing has happened for so many seconds and nothing will by itself, a run ends."""
 
+_OBJECTS_OF_PASSES = 20_000
+"""After how many new containers the garbage collector runs: those of few passes, which are looked
+at while they are in the processor's cache."""
+
 RESTS_FOR = 86400.0
 """What has failed may be tried again at any time within so many seconds, without an event."""
 
@@ -404,7 +408,7 @@ def _a_world_of_its_own(world: World, play: Play) -> Iterator[str]:
         stack.callback(clock.use_clock, clock.use_clock(_VirtualClock(world)))
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
-        stack.enter_context(collecting_seldom())
+        stack.enter_context(collecting_seldom(_OBJECTS_OF_PASSES))
         where = _IN_MEMORY if _IN_MEMORY.is_dir() else None
         yield stack.enter_context(tempfile.TemporaryDirectory(prefix="azscale-", dir=where))
 

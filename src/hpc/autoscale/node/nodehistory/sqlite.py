@@ -35,6 +35,7 @@ from hpc.autoscale.node.nodehistory.rows import (
     find,
     mark_deleted,
     read_alive,
+    touch,
     transaction,
     write,
 )
@@ -123,7 +124,9 @@ class SQLiteNodeHistory(NodeHistory):
             delete(conn, respelled)
             if seen:
                 ids_are_true(conn)
-            write(conn, [r for node_id, r in seen.items() if r != stored.get(node_id)])
+            needed, changed = _what_is_new(seen, stored)
+            touch(conn, needed)
+            write(conn, changed)
             gone = [node_id for node_id in there if node_id not in seen]
             unwatched = gap.length if gap.is_known and math.isfinite(gap.length) else 0.0
             mark_deleted(conn, gone, now, unwatched)
@@ -441,6 +444,24 @@ def _observed(
         delete_time=None,
         ignore=bool(node.metadata.get("__ignore__", record.ignore)),
     )
+
+
+def _what_is_new(
+    seen: Mapping[str, NodeRecord], stored: Mapping[str, NodeRecord]
+) -> tuple[list[NodeRecord], list[NodeRecord]]:
+    """The records of which nothing is new but when the node was last needed, and all others that
+    are not as they are stored."""
+    needed: list[NodeRecord] = []
+    changed: list[NodeRecord] = []
+    for node_id, record in seen.items():
+        before = stored.get(node_id)
+        if record == before:
+            continue
+        is_old = before is not None and record == before._replace(
+            last_match_time=record.last_match_time
+        )
+        (needed if is_old else changed).append(record)
+    return needed, changed
 
 
 def _moved(record: NodeRecord, gap: watching.Gap, now: float) -> NodeRecord:
