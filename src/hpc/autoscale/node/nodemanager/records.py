@@ -284,12 +284,13 @@ def refresh(node: Node, record: Record, assume_hostnames: bool = False) -> None:
     if record.get("Name") and record["Name"] != node.name:
         node._rename(record["Name"])
     state, target = record.get("Status"), record.get("TargetState") or node.target_state
-    new = {"state": state or node.state, "target_state": target, "exists": target == "Started"}
-    changed = [(name, value) for name, value in new.items() if value != getattr(node, name)]
-    if changed:
-        node._make_all()  # resources may be named after these
-        node.__dict__.update(changed[:-1])
-        setattr(node, *changed[-1])  # the engine looks at a node that is written to, once for all
+    # each that is written is looked at by the engine
+    if state and state != node.state:
+        node.state = state
+    if target != node.target_state:
+        node.target_state = target
+    if node.exists != (target == "Started"):
+        node.exists = target == "Started"
     node.instance_id = record.get("InstanceId") or node.instance_id
     hostname = hostname_of(record, node.software_configuration, assume_hostnames)
     address = text(record, "PrivateIp")
