@@ -10,10 +10,13 @@ from dataclasses import replace
 import pytest
 
 from hpc.autoscale import clock
+from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal import Journal, JournalError, JournalWriter, Keeping, PassRecord
 from hpc.autoscale.journal import files as journal_files
+from hpc.autoscale.journal.changes import change
 from hpc.autoscale.journal.errors import GarbledRecord, NewerJournal
 from hpc.autoscale.journal.frames import packed
+from hpc.autoscale.journal.recording import node_rows
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
 from hpc.autoscale.testing import a_host, a_job
 
@@ -342,3 +345,34 @@ def test_what_has_moved_up_in_a_queue_is_not_made_anew():
         same = [new is was for new, was in zip(rows.values, old.values[1:], strict=True)]
         assert same == [True] * 7 + [False]
         assert rows.keys == old.keys[1:]
+
+
+def test_records_are_as_they_were_read():
+    """Whatever a pass writes to them; and a reply that came before says the same once more."""
+    listing = [{"NodeId": f"n{i}", "Name": f"n-{i}", "State": "Started"} for i in range(600)]
+    before = node_rows(listing, source=b"reply")
+    assert node_rows([], before, b"reply") is before
+    listing[300]["State"] = "Terminated"
+    assert before.values[300]["State"] == "Started"
+    after = node_rows(listing, before, b"another")
+    assert [new is old for new, old in zip(after.values, before.values, strict=True)].count(0) == 1
+    assert change(before, after) == {"set": [["n300", listing[300]]]}
+    same = node_rows(listing, after, b"with other blanks")
+    assert change(after, same) is None
+    assert node_rows([], same, b"with other blanks") is same
+
+
+def test_jobs_of_constraint_objects_are_written_once():
+    """Such as integrations make, which are other objects in each reading; and what cannot be
+    used, or is no job at all."""
+
+    def read():
+        job = a_job("custom")
+        job.add_constraint({"node.spot": False})
+        return [job, UnusableJob("odd", "no sense", None), object()]
+
+    before = job_rows(read())
+    assert change(before, job_rows(read(), before)) is None
+    later = read()
+    later[0].add_constraint({"ncpus": 3})
+    assert [key for key, _ in change(before, job_rows(later, before))["set"]] == ["custom"]

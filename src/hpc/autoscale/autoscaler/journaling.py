@@ -111,7 +111,6 @@ class LoopJournal:
     ) -> None:
         """Write the record of a pass that took so many seconds, or was ended by an error after
         them."""
-        from hpc.autoscale.journal.recording import unsatisfied_rows
         from hpc.autoscale.journal.state import replaced, stamp, stamp_json
 
         try:
@@ -119,7 +118,7 @@ class LoopJournal:
                 did: dict[str, Any] = {"ended_by": one_line(end), "duration": took}
             else:
                 did = did_of(end)
-                recorder.lists["unsatisfied"] = unsatisfied_rows(end.unsatisfied)
+                recorder.note_waiting(end.unsatisfied)
             did["steps"] = {name: round(seconds, 6) for name, seconds in one.steps.seconds.items()}
             trouble = (
                 _about_files(did, self._paths)
@@ -193,5 +192,5 @@ def did_of(summary: PassSummary) -> dict[str, Any]:
         "notes": list(summary.notes),
         "errors": [str(error) for error in summary.errors],
         "set_aside": [{"job": j.name, "reason": j.reason} for j in summary.set_aside],
-        **{name: list(map(str, getattr(summary, name))) for name in NAMES},
+        **{name: list(getattr(summary, name)) for name in NAMES},
     }

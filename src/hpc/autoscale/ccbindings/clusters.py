@@ -241,7 +241,10 @@ def _read(
     attempts: int | None = None,
 ) -> tuple[ResponseStatus, M]:
     reply = session.read(path, query, attempts)
-    return ResponseStatus(reply.status_code), decode_model(reply, model)
+    found = decode_model(reply, model)
+    if isinstance(found, NodeList):
+        found.body = reply.body
+    return ResponseStatus(reply.status_code), found
 
 
 def _manage(

@@ -138,7 +138,13 @@ class OperationStatus(Model):
 
 
 class NodeList(Model):
-    """Node records; with `operation` when those of one operation were asked for."""
+    """Node records; with `operation` when those of one operation were asked for.
+
+    `body`: the reply that says so, as it came; None where there is none. Equal replies have equal
+    records.
+    """
+
+    body: bytes | None = None
 
     nodes: list[dict[str, Any]] = required(list_of(RECORD))
     operation: OperationStatus | None = optional(OperationStatus)

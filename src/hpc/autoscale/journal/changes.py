@@ -17,15 +17,33 @@ def _same(value: Any) -> Any:
     return value
 
 
+class Since(NamedTuple):
+    """How rows differ from others, `mark` of which is given: the places of those that are other
+    ones, of them those that were not there, and the keys of those that are gone. All others are
+    where they were, but for that."""
+
+    mark: object
+    others: list[int]
+    added: list[int]
+    gone: list[str]
+
+
 class Rows(NamedTuple):
     """A list to be written. Rows are the same when their `values` are equal; `plain` makes of a
     value what JSON has for it, and `bare` what is the same in every process for the same value:
-    texts, numbers, and lists, tuples and dictionaries of them."""
+    texts, numbers, and lists, tuples and dictionaries of them.
+
+    `source`: bytes that say the same where they are the same, if there are any. `mark` is of these
+    rows alone, and `since` says how they differ from others (`settled`).
+    """
 
     keys: list[str]
     values: list[Any]
     plain: Callable[[Any], Any] = _same
     bare: Callable[[Any], Any] = _same
+    source: bytes | None = None
+    mark: object = None
+    since: Since | None = None
 
     @staticmethod
     def of(items: Iterable[Any], key: Callable[[Any], object]) -> Rows:
@@ -34,10 +52,12 @@ class Rows(NamedTuple):
         return Rows(distinct([str(key(value)) for value in values]), values)
 
     @staticmethod
-    def of_texts(texts: Iterable[str]) -> Rows:
-        """Texts, which are their own keys."""
-        keys = distinct(list(texts))
-        return Rows(keys, [None] * len(keys))
+    def of_texts(texts: Iterable[str], before: Rows | None = None) -> Rows:
+        """Texts, which are their own keys; the rows `before` if these have them."""
+        keys = list(texts)
+        if before is not None and keys == before.keys:
+            return before
+        return Rows(distinct(keys), [None] * len(keys))
 
 
 NO_ROWS = Rows([], [])
@@ -64,7 +84,117 @@ def given(key: str) -> str:
     return key.partition("\x1f")[0]
 
 
-_PIECE = 64
+_FEW = 8
+_PIECE = 256
+"""Rows that are compared at once. Most are the same, and then nothing is looked at one by one."""
+
+
+def settled(
+    items: Sequence[Any],
+    before: Rows,
+    same: Callable[[Sequence[Any], Sequence[Any]], bool],
+    name_of: Callable[[Any], str],
+    made: Callable[[Any], Any],
+    **how: Any,
+) -> Rows:
+    """Items as rows, where the value of a row that is as it was `before` is the very same object:
+    what is done with it afterwards costs next to nothing. `before` itself where all are.
+
+    `same`: whether some items are what as many values of before say. `made` makes the value of an
+    item that is another one, or new. `how`: `plain` and `bare` of the rows.
+    """
+    settling = _Settling(before, same, name_of, made)
+    for first in range(0, len(items), _PIECE):
+        settling.take(items[first : first + _PIECE])
+    return settling.rows(how)
+
+
+class _Settling:
+    """Items held against what was before, in their order."""
+
+    def __init__(
+        self,
+        before: Rows,
+        same: Callable[[Sequence[Any], Sequence[Any]], bool],
+        name_of: Callable[[Any], str],
+        made: Callable[[Any], Any],
+    ) -> None:
+        self._before, self._same, self._name_of, self._made = before, same, name_of, made
+        self._keys: list[str] = []
+        self._values: list[Any] = []
+        self._others: list[int] = []
+        self._added: list[int] = []
+        self._gone: list[str] = []
+        self._have_moved = False
+        self._until = 0  # of the rows before, all up to this one are above, or gone
+        self._at = 0  # and those from there to this one are as they were
+        self._places: dict[str, int] | None = None
+        self._asked = 0
+
+    def take(self, items: Sequence[Any]) -> None:
+        """Items that follow each other."""
+        values = self._before.values[self._at : self._at + len(items)]
+        if len(values) == len(items) and self._same(items, values):
+            self._at += len(items)
+        elif len(items) > 1:
+            half = len(items) // 2
+            self.take(items[:half])
+            self.take(items[half:])
+        else:
+            self._take_another(items[0])
+
+    def rows(self, how: Mapping[str, Any]) -> Rows:
+        """All that was taken."""
+        old = self._before
+        self._gone += old.keys[self._at :]
+        if not (self._others or self._gone or self._have_moved):
+            return old
+        self._catch_up()
+        names, mark = {self._keys[i] for i in self._added}, object()
+        if self._have_moved or len(names) < len(self._added):
+            return Rows(distinct(self._keys), self._values, mark=mark, **how)
+        since = Since(old.mark, self._others, self._added, self._gone)
+        return Rows(self._keys, self._values, mark=mark, since=since, **how)
+
+    def _take_another(self, item: Any) -> None:
+        """An item that is not the next one as it was."""
+        name, old = self._name_of(item), self._before
+        place = self._place_of(name)
+        self._catch_up()
+        if place is None:
+            self._added.append(len(self._keys))
+            self._add(name, self._made(item))
+            return
+        self._have_moved = self._have_moved or place < self._at
+        self._gone += old.keys[self._at : place]
+        self._at = self._until = place
+        if not self._same([item], old.values[place : place + 1]):
+            value = self._made(item)
+            # what is hard to compare may have made the same once more
+            if value != old.values[place]:
+                self._add(old.keys[place], value)
+                self._until += 1
+        self._at += 1
+
+    def _place_of(self, name: str) -> int | None:
+        """Where there was a row of this name. To look through all is best where few are others."""
+        keys = self._before.keys
+        if self._places is None and self._asked < _FEW:
+            self._asked += 1
+            return keys.index(name) if name in keys else None
+        if self._places is None:
+            self._places = {key: place for place, key in enumerate(keys)}
+        return self._places.get(name)
+
+    def _catch_up(self) -> None:
+        self._keys += self._before.keys[self._until : self._at]
+        self._values += self._before.values[self._until : self._at]
+        self._until = self._at
+
+    def _add(self, key: str, value: Any) -> None:
+        self._others.append(len(self._keys))
+        self._keys.append(key)
+        self._values.append(value)
 
 
 def change(before: Rows, after: Rows, marks: Sequence[Any] | None = None) -> dict[str, Any] | None:
@@ -73,32 +203,91 @@ def change(before: Rows, after: Rows, marks: Sequence[Any] | None = None) -> dic
     `marks`: what stands for the values after when they are compared, where the values before are
     such marks.
     """
-    new = after.values if marks is None else marks
-    if before.keys == after.keys:
-        rows = [[after.keys[i], after.plain(after.values[i])] for i in _others(before.values, new)]
-        return {"set": rows} if rows else None
-    known = dict(zip(before.keys, before.values, strict=True))
-    missing = object()
+    mark = before.mark
+    if after is before or (mark is not None and after.mark is mark):
+        return None
+    keys, have_moved = after.keys, False
+    if mark is not None and after.since is not None and after.since.mark is mark:
+        _, places, added, gone = after.since
+    else:
+        old, new = before.values, after.values if marks is None else marks
+        runs, added, gone, have_moved = _aligned(before.keys, keys)
+        differ = (
+            j + index
+            for i, j, count in runs
+            for index in _others(old[i : i + count], new[j : j + count])
+        )
+        places = sorted([*differ, *added])
     found: dict[str, Any] = {}
-    keys = after.keys
-    different = [i for i, key in enumerate(keys) if known.get(key, missing) != new[i]]
-    if different:
-        found["set"] = [[keys[i], after.plain(after.values[i])] for i in different]
-    there = set(keys)
-    gone = [key for key in before.keys if key not in there]
+    if places:
+        found["set"] = [[keys[i], after.plain(after.values[i])] for i in places]
     if gone:
         found["gone"] = gone
-    stayed = [key for key in before.keys if key in there]
-    added = [i for i, key in enumerate(keys) if key not in known]
-    if stayed != [key for key in keys if key in known]:
+    if have_moved:
+        there = set(keys)
+        stayed = [key for key in before.keys if key in there]
         found["order"] = _moved([*stayed, *(keys[i] for i in added)], keys)
-    elif added and added[0] < len(stayed):
+    elif added and added[0] < len(before.keys) - len(gone):
         found["at"] = added
-    return found
+    return found or None
+
+
+Run = tuple[int, int, int]
+"""Rows that follow each other in two lists: from where on in either, and how many."""
+
+
+def _aligned(old: list[str], new: list[str]) -> tuple[list[Run], list[int], list[str], bool]:
+    """Two lists of keys held against each other: what is in both, which of the new ones were added,
+    which of the old ones are gone, and whether those in both have another order."""
+    i = _alike(old, new)
+    same_at_end = _alike(old[i:][::-1], new[i:][::-1])
+    end, new_end = len(old) - same_at_end, len(new) - same_at_end
+    there, known = set(new[i:new_end]), set(old[i:end])
+    runs: list[Run] = [(0, 0, i)]
+    added: list[int] = []
+    gone: list[str] = []
+    j = i
+    while i < end or j < new_end:
+        count = _alike(old, new, i, j)
+        if count:
+            runs.append((i, j, count))
+            i, j = i + count, j + count
+        elif i < end and old[i] not in there:
+            gone.append(old[i])
+            i += 1
+        elif j < new_end and new[j] not in known:
+            added.append(j)
+            j += 1
+        else:
+            return _moved_about(old, new)
+    return [*runs, (i, j, len(old) - i)], added, gone, False
+
+
+def _moved_about(old: list[str], new: list[str]) -> tuple[list[Run], list[int], list[str], bool]:
+    """As `_aligned`, of lists that have what is in both in another order."""
+    there, places = set(new), {key: place for place, key in enumerate(old)}
+    return (
+        [(places[key], j, 1) for j, key in enumerate(new) if key in places],
+        [j for j, key in enumerate(new) if key not in places],
+        [key for key in old if key not in there],
+        True,
+    )
+
+
+def _alike(old: Sequence[str], new: Sequence[str], i: int = 0, j: int = 0) -> int:
+    """How many follow each other in both lists, from these places on."""
+    count, most = 0, min(len(old) - i, len(new) - j)
+    while count < most:
+        piece = min(_PIECE, most - count)
+        was, now = old[i + count : i + count + piece], new[j + count : j + count + piece]
+        if was != now:
+            return count + next(n for n in range(piece) if was[n] != now[n])
+        count += piece
+    return count
 
 
 def _others(old: Sequence[Any], new: Sequence[Any]) -> Iterator[int]:
-    """Where two lists of one length differ. Most pieces are the same, and are compared as such."""
+    """Where two lists of one length differ."""
     for first in range(0, len(new), _PIECE):
         was, now = old[first : first + _PIECE], new[first : first + _PIECE]
         if was != now:

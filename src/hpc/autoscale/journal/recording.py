@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, eq, itemgetter
 from typing import Any, Concatenate, ParamSpec, cast
 
 from hpc.autoscale import clock
@@ -25,7 +25,7 @@ from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.commands import Ran
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct, settled
 from hpc.autoscale.journal.listening import COMMANDS, HeardBinding
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
@@ -169,10 +169,9 @@ class PassRecorder:
     @_apart
     def heard_reading(self, jobs: Sequence[object], hosts: Sequence[Node]) -> None:
         """The scheduler was read."""
-        known = self._before if "jobs" in self._is_new else self.lists
         found = {
-            "jobs": job_rows(jobs, known.get("jobs", NO_ROWS)),
-            "hosts": host_rows(hosts, known.get("hosts", NO_ROWS)),
+            "jobs": job_rows(jobs, self._known("jobs")),
+            "hosts": host_rows(hosts, self._known("hosts")),
         }
         self._hosts = list(hosts)
         self.heard("reading", **self._lists(found))
@@ -202,13 +201,15 @@ class PassRecorder:
         rows = {"status": status_rows(status_json(status))._replace(plain=redact_texts)}
         listed = ClusterStatus.adopt(status).nodes
         if listed is not None:
-            rows["nodes"] = node_rows(listed)
+            rows["nodes"] = node_rows(listed, self._known("nodes"))
         self.heard("status", asked=nodes, **self._lists(rows), **news)
 
     @_apart
     def heard_nodes(self, listing: object, news: Mapping[str, Any]) -> None:
         """The cluster has listed its nodes. `news` as in `heard_status`."""
-        rows = {"nodes": node_rows(NodeList.adopt(listing).nodes or ())}
+        found = NodeList.adopt(listing)
+        source = getattr(found, "body", None)
+        rows = {"nodes": node_rows(found.nodes or (), self._known("nodes"), source)}
         self.heard("nodes", **self._lists(rows), **news)
 
     @_apart
@@ -217,7 +218,7 @@ class PassRecorder:
         read. `news` as in `heard_status`."""
         rows = {
             "status": status_rows(status_json(status))._replace(plain=redact_texts),
-            "nodes": node_rows(NodeList.adopt(listing).nodes or ()),
+            "nodes": node_rows(NodeList.adopt(listing).nodes or (), self._known("nodes")),
         }
         self.heard("as_read", **self._lists(rows), **news)
 
@@ -260,6 +261,11 @@ class PassRecorder:
         with self._turn:
             self.calls.append({"door": door, **what})
 
+    def _known(self, name: str) -> Rows:
+        """The list of that name that was heard or recorded last."""
+        known = self._before if name in self._is_new else self.lists
+        return known.get(name, NO_ROWS)
+
     def _lists(self, found: Mapping[str, Rows]) -> dict[str, Any]:
         """Lists that were read: the first of each is that of the record, and others say how they
         differ from it."""
@@ -291,7 +297,7 @@ class PassRecorder:
         number = self._called.get(hook, 0)
         self._called[hook] = number + 1
         name = f"{hook}:{number}" if number else hook
-        self.lists[f"given:{name}"] = self._names(given)
+        self.lists[f"given:{name}"] = self._names(given, f"given:{name}")
         if isinstance(answer, BaseException):
             self.heard("hook", name=hook, error=as_json(answer))
             return
@@ -303,14 +309,15 @@ class PassRecorder:
         if odd:
             self.heard("hook", name=hook, odd=repr(odd[0])[:200], among=listed is answer)
             return
-        self.lists[f"returned:{name}"] = self._names(cast(list[Node], listed))
+        names = self._names(cast(list[Node], listed), f"returned:{name}")
+        self.lists[f"returned:{name}"] = names
         self.heard("hook", name=hook, returned=True)
 
-    def _names(self, nodes: Sequence[Node]) -> Rows:
-        """What nodes are called; the same list of nodes is asked once."""
+    def _names(self, nodes: Sequence[Node], name: str) -> Rows:
+        """What nodes are called, for the list of that name; the same nodes are asked once."""
         known, names = self._named
         if list(nodes) != known:
-            names = Rows.of_texts(names_of(nodes))
+            names = Rows.of_texts(names_of(nodes), self._before.get(name))
             self._named = (list(nodes), names)
         return names
 
@@ -336,6 +343,11 @@ class PassRecorder:
 
     # -- the end
 
+    def note_waiting(self, jobs: Sequence[Any]) -> None:
+        """Note the jobs that wait, as a summary has them."""
+        before = self._before.get("unsatisfied", NO_ROWS)
+        self.lists["unsatisfied"] = unsatisfied_rows(jobs, before)
+
     def written(self, config: Mapping[str, Any], did: Mapping[str, Any]) -> Written:
         """The record. `did`: what the pass did, as JSON, `unsatisfied` left out."""
         own = dict(did)
@@ -345,7 +357,7 @@ class PassRecorder:
         if arrays:
             self.doors["wanted"] = redact_texts(arrays)
         for name in NAMES:
-            self.lists[name] = Rows.of_texts(own.pop(name, ()))
+            self.lists[name] = Rows.of_texts(own.pop(name, ()), self._before.get(name))
         return Written(
             at=self.at,
             by=self.by,
@@ -399,11 +411,19 @@ def resource_rows(buckets: Iterable[Any]) -> Rows:
     return Rows(distinct([key for key, _ in found]), [value for _, value in found])
 
 
-def node_rows(records: Sequence[Mapping[str, Any]]) -> Rows:
-    """The records of a listing."""
-    return Rows(
-        distinct([str(key_of_node(record)) for record in records]), list(records), redact_texts
-    )
+def node_rows(
+    records: Sequence[Mapping[str, Any]], before: Rows = NO_ROWS, source: bytes | None = None
+) -> Rows:
+    """The records of a listing. `before`: those of the last one; a record that is as it was there
+    is the same object. `source`: the reply that they were made of, where that is known."""
+    if source is not None and source == before.source:
+        return before
+    rows = settled(records, before, eq, _name_of_record, dict, plain=redact_texts)
+    return rows._replace(source=source)
+
+
+def _name_of_record(record: Mapping[str, Any]) -> str:
+    return str(key_of_node(record))
 
 
 def status_json(status: object) -> dict[str, Any]:
@@ -418,22 +438,26 @@ def status_json(status: object) -> dict[str, Any]:
     return found
 
 
-def unsatisfied_rows(jobs: Sequence[Any]) -> Rows:
+def unsatisfied_rows(jobs: Sequence[Any], before: Rows = NO_ROWS) -> Rows:
     """The jobs that wait, as `UnsatisfiedJob` has them, each with its reason as far as that is
     among the first `CAUSES`."""
-    explained: dict[int, tuple[str | None, str | None]] = {}
-    values = []
-    for job in jobs:
-        cause = id(job.cause)
-        if cause not in explained:
-            known = len(explained) < CAUSES
-            explained[cause] = (job.reason, job.limit) if known else (None, None)
-        values.append((job.name, job.missing, job.unit, *explained[cause]))
-    return Rows(distinct([str(job.name) for job in jobs]), values, _unsatisfied_json)
+    # there may be tens of thousands, so they are asked column by column
+    causes = [id(job.cause) for job in jobs]
+    said: dict[int, tuple[str | None, str | None]] = {}
+    for cause, job in dict(zip(causes, jobs, strict=True)).items():
+        said[cause] = (job.reason, job.limit) if len(said) < CAUSES else (None, None)
+    names, missing, units = (list(map(attrgetter(what), jobs)) for what in _OF_WAITING)
+    values = list(zip(names, missing, units, map(said.__getitem__, causes), strict=True))
+    keys = before.keys if names == before.keys else distinct(list(map(str, names)))
+    return Rows(keys, values, _unsatisfied_json)
+
+
+_OF_WAITING = ("name", "missing", "unit")
 
 
 def _unsatisfied_json(value: tuple[Any, ...]) -> dict[str, Any]:
-    return dict(zip(("job", "missing", "unit", "reason", "limit"), value, strict=True))
+    *own, said = value
+    return dict(zip(("job", "missing", "unit", "reason", "limit"), (*own, *said), strict=True))
 
 
 def bucket_name(node: Node) -> str:

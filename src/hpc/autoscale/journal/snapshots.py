@@ -8,71 +8,90 @@ changed. The way back, from JSON to jobs and hosts, is here too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from marshal import dumps, loads
+from typing import Any, cast
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.job.job import Job, as_read
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
-from hpc.autoscale.journal.changes import NO_ROWS, Rows, distinct
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
 from hpc.autoscale.node.constraints.base import json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.reported import as_reported, is_as_reported
+from hpc.autoscale.node.reported import are_as_reported, as_reported
 from hpc.autoscale.redaction import redact_texts
 
-_JOB, _HOST = ("name", 1), ("fqdn", 0)
-"""Where the name of a job and of a host is: in an object, and in a value."""
-
-
-def _lined_up(
-    items: Sequence[object], old: Sequence[tuple[Any, ...]], where: tuple[str, int]
-) -> Sequence[tuple[Any, ...] | None]:
-    """For each item the old value of its name. Mostly the order is as it was; where the first of a
-    queue has ended, all have moved up."""
-    attribute, at = where
-    ends = items[:1], items[-1:]
-    if len(items) == len(old) and all(
-        getattr(item, attribute, None) == value[at]
-        for some, values in zip(ends, (old[:1], old[-1:]), strict=True)
-        for item, value in zip(some, values, strict=True)
-    ):
-        return old
-    known = {value[at]: value for value in old}
-    return [known.get(getattr(item, attribute, None)) for item in items]
+_JOBS = {Job}
+"""Whose objects say all there is to a job: one of another class may say more."""
 
 
 def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     """The jobs of a reading. What is no job is told by its type alone. `before`: those of the last
-    reading; the value of a job that is as it was there is the same object."""
-    # there are tens of thousands, so nothing is made or called that need not be
-    values = [
-        (
-            was
-            if was is not None and job.__class__ is Job and as_read(job) == was[-1]
-            else _job_value(job)
-        )
-        for job, was in zip(jobs, _lined_up(jobs, before.values, _JOB), strict=True)
-    ]
-    keys = [str(value[1]) for value in values]
-    own = before.keys if keys == before.keys else distinct(keys)
-    return Rows(own, values, job_json, _BareJobs())
+    reading; the value of a job that is as it was there is the same object.
+
+    The value of a job is what `as_read` says of it; any other is a pair of a kind, with the type
+    where it is no job, or else the same with constraints as JSON has them.
+    """
+    make = _JobValues()
+    return settled(jobs, before, _are_as_read, _name_of_job, make, plain=job_json, bare=_BareJobs())
 
 
-def _job_value(job: object) -> tuple[Any, ...]:
-    """What a job is, and at the end all that was said of it, where that is easy to compare."""
-    if not isinstance(job, Job):
-        return ("none", type(job).__name__, None)
-    kind: Any = "job"
-    if isinstance(job, UnusableJob):
-        kind = ("unusable", job.reason, job.runs_who_knows_where)
-    name, _, *same, hosts, metadata, parsed = as_read(job)
-    compiled = asked_by(job)[0]
-    hosts, metadata = _own(hosts), _own(metadata)
-    plain = None if parsed is not None else (name, compiled, *same, hosts, metadata, None)
-    return (kind, name, compiled, *same, list(hosts or ()), dict(metadata or {}), plain)
+def _are_as_read(jobs: Sequence[object], values: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether these are jobs of which all is as these values say."""
+    is_plain = _JOBS.issuperset(map(type, jobs))
+    return is_plain and list(map(as_read, cast(Sequence[Job], jobs))) == values
+
+
+def _name_of_job(job: object) -> str:
+    return str(job.name) if isinstance(job, Job) else type(job).__name__
+
+
+class _JobValues:
+    """What jobs are. Most have something in common with others, which is kept once."""
+
+    def __init__(self) -> None:
+        self._shared = _Shared()
+
+    def __call__(self, job: object) -> tuple[Any, ...]:
+        """The value of a job."""
+        if not isinstance(job, Job):
+            return ("none", type(job).__name__)
+        kind: Any = "job"
+        if isinstance(job, UnusableJob):
+            kind = ("unusable", job.reason, job.runs_who_knows_where)
+        name, compiled, *same, hosts, metadata, parsed = as_read(job)
+        found = (name, compiled, *same, _own(hosts), self._shared(metadata), None)
+        if parsed is None:
+            return found if kind == "job" else (kind, found)
+        # what parsers of integrations made is another object each time
+        asked = [_own(each.to_dict()) for each in asked_by(job)[0].constraints]
+        return (kind, (name, asked, *found[2:]))
+
+
+def _parts(value: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """The kind of a value of a job, and the rest."""
+    return cast(tuple[Any, tuple[Any, ...]], value) if len(value) == 2 else ("job", value)
+
+
+class _Shared:
+    """Copies of what JSON has lists and objects for, where equal ones are one object."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        """The copy of this value, at any depth. What has something else in it shares nothing."""
+        try:
+            said = dumps(value, 2)
+        except ValueError:
+            return _own(value)
+        found = self._known.get(said)
+        if found is None:
+            found = self._known[said] = loads(said)
+        return found
 
 
 class _BareJobs:
@@ -83,9 +102,10 @@ class _BareJobs:
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, value: tuple[Any, ...]) -> Any:
-        kind, name, compiled, *same, _ = value
+        kind, said = _parts(value)
         if kind == "none":
-            return (kind, name)
+            return value
+        name, compiled, *same = said
         known = self._known.get(id(compiled))
         if known is None:
             known = self._known[id(compiled)] = (_constraints_json(compiled), compiled)
@@ -93,6 +113,8 @@ class _BareJobs:
 
 
 def _constraints_json(compiled: Any) -> Any:
+    if isinstance(compiled, list):
+        return compiled
     if compiled.source is not None:
         return json_of(compiled.source)
     return [constraint.to_dict() for constraint in compiled.constraints]
@@ -107,10 +129,10 @@ def _own(value: Any) -> Any:
 
 def job_json(value: tuple[Any, ...]) -> dict[str, Any]:
     """The JSON form of a job, in the keys of `Job.to_dict`."""
-    if value[0] == "none":
-        return {"kind": "none", "type": value[1]}
-    kind, name, compiled, iterations, remaining, count, colocated, packing, *others = value
-    hosts, metadata, _ = others
+    kind, said = _parts(value)
+    if kind == "none":
+        return {"kind": "none", "type": said}
+    name, compiled, iterations, remaining, count, colocated, packing, hosts, metadata, _ = said
     found: dict[str, Any] = {"name": name, "constraints": _constraints_json(compiled)}
     found["iterations"] = iterations
     if remaining != iterations:
@@ -143,10 +165,6 @@ def job_from(found: Mapping[str, Any]) -> Any:
 _OF_THE_KIND = ("vm_size", "location", "nodearray", "managed", "exists")
 """What all hosts of a scheduler have in common, unless a driver makes nodes of another kind."""
 
-_HOST_KEYS = (
-    *("hostname", "resources", "available", "job-ids", "metadata", "node-id"),
-    *("marked-for-deletion", "closed", "required", "bucket-id"),
-)
 _KIND = ("unknown", "unknown", "unknown", False, True)
 _USUAL: dict[str, Any] = {
     "metadata": {},
@@ -160,29 +178,55 @@ _USUAL: dict[str, Any] = {
 
 def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
     """The scheduler's nodes of a reading; `before` as in `job_rows`."""
-    values = [
-        was if was is not None and is_as_reported(host, was) else as_reported(host)
-        for host, was in zip(hosts, _lined_up(hosts, before.values, _HOST), strict=True)
-    ]
-    keys = [str(value[0]) for value in values]
-    own = before.keys if keys == before.keys else distinct(keys)
-    return Rows(own, values, host_json, _bare_host)
+    how: dict[str, Any] = {"plain": host_json, "bare": _bare_host}
+    return settled(hosts, before, are_as_reported, _name_of_host, _host_values(), **how)
+
+
+def _name_of_host(host: Node) -> str:
+    return str(host.__dict__["_hostname"])
+
+
+def _host_values() -> Callable[[Node], tuple[Any, ...]]:
+    """What makes of a host what was said of it, in the form of `as_reported`; nothing of that is
+    the host's own. Most have something in common with others, which is kept once."""
+    shared = _Shared()
+
+    def value(host: Node) -> tuple[Any, ...]:
+        (*others, totals, jobs, metadata), marks, free, bucket = as_reported(host)
+        # those of a node tell it of each write, which takes longer
+        totals, free = dict.copy(totals), dict(dict.items(free))
+        kept = (*others, shared(totals), set(jobs), shared(metadata))
+        return kept, shared(marks), shared(free), bucket
+
+    return value
 
 
 def _bare_host(value: tuple[Any, ...]) -> Any:
     """What a host is without sets; jobs in their order."""
-    name, totals, free, jobs, *others, plain = value
-    return (name, totals, free, sorted(jobs), others, plain[:8])
+    (*others, jobs, metadata), *more = value
+    return (others, sorted(jobs), metadata, more)
 
 
 def host_json(value: tuple[Any, ...]) -> dict[str, Any]:
     """The JSON form of a scheduler's node: what is not as it usually is."""
-    *others, plain = value
-    found = dict(zip(_HOST_KEYS, others, strict=True))
-    found["job-ids"] = sorted(found["job-ids"])
-    _, found["state"], found["keep-alive"] = plain[:3]
-    found["kind"] = plain[3:8]
-    if found["available"] == found["resources"]:
+    said, (marked, closed, required, node_id), free, bucket = value
+    hostname, state, kept, *kind, totals, jobs, metadata = said
+    found = {
+        "hostname": hostname,
+        "resources": totals,
+        "available": free,
+        "job-ids": sorted(jobs),
+        "metadata": metadata,
+        "node-id": node_id,
+        "marked-for-deletion": marked,
+        "closed": closed,
+        "required": required,
+        "bucket-id": bucket,
+        "state": state,
+        "keep-alive": kept,
+        "kind": tuple(kind),
+    }
+    if free == totals:
         del found["available"]
     usual = {k for k, each in found.items() if k in _USUAL and each == _USUAL[k]}
     shown: dict[str, Any] = redact_texts({k: v for k, v in found.items() if k not in usual})

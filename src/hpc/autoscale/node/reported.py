@@ -6,55 +6,45 @@ every node in every pass.
 
 from __future__ import annotations
 
-from operator import itemgetter
+from collections.abc import Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from hpc.autoscale.node.node import Node
 
-_PLAIN = (
+_kept = itemgetter(
     *("_hostname", "state", "_Node__keep_alive"),
     *("_vm_size", "_location", "_Node__nodearray", "managed", "exists"),
+    *("_resources", "_Node__assignments", "metadata"),
 )
-_plain = itemgetter(*_PLAIN)
-_at_once = itemgetter(*_PLAIN, "_resources", "_Node__assignments", "metadata")
+_marks = attrgetter("marked_for_deletion", "_closed", "_used", "delayed_node_id.node_id")
 
 
 def as_reported(node: Node) -> tuple[Any, ...]:
-    """What a scheduler has said of a node, as values that are the same when it has said the same.
+    """What a scheduler has said of a node.
 
-    Host name, totals, what is left, jobs, metadata and NodeId; whether the scheduler wants rid of
-    it, and whether it is closed or required; its bucket id, if it was given one; then, together,
-    host name, state, whether it is kept alive, VM size, region, nodearray, whether it is managed
-    and exists, and once more totals, jobs and metadata. There are thousands, which is why none of
-    this is asked through the node.
+    Together: host name, state, whether it is kept alive, VM size, region, nodearray, whether it is
+    managed and exists, totals, jobs and metadata. Together: whether the scheduler wants rid of it,
+    whether it is closed and required, and its NodeId. Then what is left, and the bucket id, if it
+    was given one. Totals, jobs, metadata and what is left are those of the node itself, which may
+    be written to: copies of them are the same.
     """
     own = node.__dict__
-    totals, jobs = dict.copy(own["_resources"]), set(own["_Node__assignments"])
-    metadata = own["metadata"].copy()
+    return (_kept(own), _marks(node), own["_Node__available"], _bucket_id(own))
+
+
+def are_as_reported(nodes: Sequence[Node], before: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether `as_reported` of each of the nodes would be the same as before. There are thousands,
+    so nothing is asked through a node, and nothing made that need not be."""
+    each = [node.__dict__ for node in nodes]
+    kept, marks, free, buckets = zip(*before, strict=True)
     return (
-        own["_hostname"],
-        totals,
-        dict.copy(own["_Node__available"]),
-        jobs,
-        metadata,
-        own["delayed_node_id"].node_id,
-        own.get("marked_for_deletion", False),
-        own.get("_closed", False),
-        own.get("_used", False),
-        own["_bucket_id"] if own.get("_has_bucket_id", True) else None,
-        (*_plain(own), totals, jobs, metadata),
+        tuple(map(_kept, each)) == kept
+        and tuple(map(_marks, nodes)) == marks
+        and all(map(dict.__eq__, [own["_Node__available"] for own in each], free))
+        and tuple(map(_bucket_id, each)) == buckets
     )
 
 
-def is_as_reported(node: Node, before: tuple[Any, ...]) -> bool:
-    """Whether `as_reported` of a node would be the same as before; nothing is made for that."""
-    own = node.__dict__
-    return (
-        _at_once(own) == before[10]
-        and dict.__eq__(own["_Node__available"], before[2]) is True
-        and own["delayed_node_id"].node_id == before[5]
-        and own.get("marked_for_deletion", False) == before[6]
-        and own.get("_closed", False) == before[7]
-        and own.get("_used", False) == before[8]
-        and (own["_bucket_id"] if own.get("_has_bucket_id", True) else None) == before[9]
-    )
+def _bucket_id(own: dict[str, Any]) -> Any:
+    return own["_bucket_id"] if own.get("_has_bucket_id", True) else None

@@ -20,7 +20,7 @@ from hpc.autoscale.autoscaler.reading import Readings
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.ccbindings import MADE_BY
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.journal.recording import PassRecorder, unsatisfied_rows
+from hpc.autoscale.journal.recording import PassRecorder
 from hpc.autoscale.journal.records import NAMES, PassRecord
 from hpc.autoscale.journal.state import in_directory, restore, saved, settings
 from hpc.autoscale.journal.writing import as_read
@@ -152,7 +152,7 @@ class Replay:
             else:
                 summary = one.summary(record.at, record.at)
                 did = did_of(summary)
-                recorder.lists["unsatisfied"] = unsatisfied_rows(summary.unsatisfied)
+                recorder.note_waiting(summary.unsatisfied)
         found = as_read(recorder.written(config, did))
         result.differences += tape.odd
         result.differences += differences("decided", record.decided, found.decided)
