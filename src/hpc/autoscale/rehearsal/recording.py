@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from hpc.autoscale.ccbindings.creation_sets import partition_by_set
@@ -35,7 +36,7 @@ from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory, SQLiteN
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.onpremises.workers import RunEach, State
 from hpc.autoscale.rehearsal.changes import Action, Command, Seen
-from hpc.autoscale.rehearsal.inputs import Inputs
+from hpc.autoscale.rehearsal.inputs import Inputs, digests_of
 from hpc.autoscale.rehearsal.passing_on import PassingBinding, PassingDriver
 from hpc.autoscale.rehearsal.state import StateCopy
 from hpc.autoscale.results.verdicts import Verdict
@@ -46,14 +47,40 @@ _COMMANDS: Mapping[str, Action] = {"start": "start", "shutdown": "delete", "dele
 
 class Recorder:
     """The commands of one rehearsal, in order. Clusters are commanded side by side, so that it may
-    be called by several threads. `notes_inputs`: whether what is read is noted, too."""
+    be called by several threads. `notes_inputs`: whether what is read is noted, too; else the
+    doors tell of it for nothing."""
 
     def __init__(self, notes_inputs: bool = True) -> None:
-        self.notes_inputs = notes_inputs
+        self._notes_inputs = notes_inputs
         self.commands: list[Command] = []
         self.inputs = Inputs()
         self._turn = threading.Lock()
         self._made = 0
+
+    def heard_nodes(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """All nodes of the cluster were read."""
+        if self._notes_inputs:
+            self.inputs = self.inputs.with_nodes(records)
+
+    def heard_status(self, status: ClusterStatus) -> None:
+        """The status of the cluster was read."""
+        if self._notes_inputs:
+            self.inputs = self.inputs.with_limits(ClusterStatus.adopt(status))
+
+    def heard_hosts(self, hosts: Sequence[SchedulerNode]) -> None:
+        """The nodes of the scheduler were read."""
+        if self._notes_inputs:
+            self.inputs = self.inputs.with_hosts(hosts)
+
+    def heard_jobs(self, jobs: Sequence[Job]) -> None:
+        """The jobs are known, with those that the library adds."""
+        if self._notes_inputs:
+            self.inputs = self.inputs.with_jobs(jobs)
+
+    def heard_configuration(self, config: Mapping[str, Any]) -> None:
+        """The configuration is this one."""
+        if self._notes_inputs:
+            self.inputs = replace(self.inputs, configuration=digests_of(config))
 
     def note(self, action: Action, nodes: Iterable[Node]) -> None:
         """Remember a command, and the nodes as they are now."""
@@ -109,15 +136,15 @@ class RecordingBinding(RefusingBinding, PassingBinding):
         if known is not None:
             return known
         listing = super().get_nodes(operation_id, request_id)
-        if operation_id is None and request_id is None and self.recorder.notes_inputs:
-            self.recorder.inputs = self.recorder.inputs.with_nodes(listing.nodes or [])
+        if operation_id is None and request_id is None:
+            self.recorder.heard_nodes(listing.nodes or [])
         return listing
 
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
         """The status as it is."""
         status = super().get_cluster_status(nodes)
-        if not nodes and self.recorder.notes_inputs:
-            self.recorder.inputs = self.recorder.inputs.with_limits(ClusterStatus.adopt(status))
+        if not nodes:
+            self.recorder.heard_status(status)
         return status
 
     def _manage(
@@ -202,9 +229,8 @@ class RecordingDriver(PassingDriver):
         """The driver's."""
         reading = super().read_jobs_and_nodes(_read_only(config), force)
         # who reads checks it all
-        is_read = isinstance(reading, tuple) and isinstance(reading[-1], list)
-        if is_read and self.recorder.notes_inputs:
-            self.recorder.inputs = self.recorder.inputs.with_hosts(reading[-1])
+        if isinstance(reading, tuple) and isinstance(reading[-1], list):
+            self.recorder.heard_hosts(reading[-1])
         return reading
 
     def explain_job(self, job: Job, verdict: Verdict) -> None:

@@ -40,7 +40,7 @@ from hpc.autoscale.rehearsal.changes import (
     node_price,
     rows_of,
 )
-from hpc.autoscale.rehearsal.inputs import Inputs, digests_of
+from hpc.autoscale.rehearsal.inputs import Inputs
 from hpc.autoscale.rehearsal.reasons import ReasonsOfPass
 from hpc.autoscale.rehearsal.recording import (
     Recorder,
@@ -138,15 +138,13 @@ def rehearse(
         nonlocal at_first
         demand: DemandResult = one.outcome["demand"]
         at_first = Cost.of(node_price(node) for node in demand.compute_nodes if is_paid_for(node))
-        for job in () if demand_only else one.outcome["unsatisfied"]:
-            # worked out now: what is recorded charges and releases limits
-            _ = job.cause.said, job.cause.verdict
+        if not demand_only:
+            _explain(one.outcome["unsatisfied"])
         demand_known(demand)
 
     def noting(own: dict[str, Any], its: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = new_calculator(own, its)
-        if recorder.notes_inputs:
-            recorder.inputs = recorder.inputs.with_jobs(jobs)
+        recorder.heard_jobs(jobs)
         return calculator, jobs
 
     with StateCopy(config, first.autoscale_home) as state, _using(clock):
@@ -161,18 +159,20 @@ def rehearse(
             demand_known=note_demand,
         )
         try:
-            began = clocks.time()
-            one = autoscaler.look(interval)
-            ended = clocks.time()
-            summary = _of_the_site(one.summary(began, ended), state)
+            began, one = clocks.time(), autoscaler.look(interval)
+            summary = _of_the_site(one.summary(began, clocks.time()), state)
             rows = _rows(one, recorder.commands)
         finally:
             autoscaler.driver.close_histories()
     after = at_first.changed_by(rows)
-    inputs = recorder.inputs
-    if not demand_only:
-        inputs = replace(inputs, configuration=digests_of(config))
-    return Rehearsal(summary, tuple(rows), at_first, after, began, inputs, one.calculator)
+    recorder.heard_configuration(config)
+    return Rehearsal(summary, tuple(rows), at_first, after, began, recorder.inputs, one.calculator)
+
+
+def _explain(jobs: Sequence[UnsatisfiedJob]) -> None:
+    """Work out now why jobs wait: what is recorded afterwards charges and releases limits."""
+    for job in jobs:
+        _ = job.cause.said, job.cause.verdict
 
 
 @contextmanager
