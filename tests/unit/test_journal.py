@@ -225,9 +225,18 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path):
             list(Journal(path, skip_garbled=skip))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", os.urandom(500), bytes(4096)])
-def test_a_file_that_is_no_journal_ends_in_words(tmp_path, content):
-    """Or in no pass at all; never in an error of the interpreter."""
+@pytest.mark.parametrize("content", [os.urandom(500), b"{}", b"x" * (1 << 21)])
+def test_a_file_that_is_no_journal_is_refused(tmp_path, content):
+    """In one line, also where garbled records are passed over."""
+    path = tmp_path / "autoscale.json"
+    path.write_bytes(content)
+    with pytest.raises(JournalError, match=r"expected a journal, .* no record of a pass.*with -c"):
+        list(Journal(path, skip_garbled=True))
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", bytes(4096)])
+def test_the_beginning_of_a_journal_has_no_pass(tmp_path, content):
+    """Such as is left by a machine that lost power. It ends in words, or in no pass at all."""
     path = tmp_path / "one.jsonl.gz"
     path.write_bytes(content)
     journal = Journal(path, skip_garbled=True)

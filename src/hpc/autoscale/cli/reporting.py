@@ -16,6 +16,7 @@ from hpc.autoscale.cli.parsing import start_logging, takes_path
 from hpc.autoscale.clock import Clock
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.journal.files import files_in
 from hpc.autoscale.wholefiles import unwritable, write_whole
 from hpc.autoscale.wsgi.loopback import is_loopback
 
@@ -49,6 +50,9 @@ class ReportCommands(JournalCommands):
         charts.check()
         found = Journal(self._path_of(config, journal), skip_garbled=True)
         history = of_records(found)
+        if not history.passes:
+            said = found.problems[0] if found.problems else f"journal {found.path}"
+            raise AutoscaleError(f"{said}: there is no pass in it to make a page of")
         history.problems = list(found.problems)
         try:
             write_whole(out, page(history, title or ""))
@@ -112,6 +116,8 @@ class ReportCommands(JournalCommands):
             start_logging({}, False)
             if not os.path.exists(journal):
                 raise AutoscaleError(f"there is no journal {journal}")
+            if not os.path.isdir(journal):
+                files_in(journal)  # which says what it is, where it is none
             return journal
         return self._journal_of(config)
 

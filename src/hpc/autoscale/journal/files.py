@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpc.autoscale.journal.errors import JournalError
-from hpc.autoscale.journal.frames import end_of_whole, made_at
+from hpc.autoscale.journal.frames import end_of_whole, has_none, made_at
 
 DAY = 24 * 3600.0
 _NAME = re.compile(r"journal-(\d+)\.jsonl\.gz")
@@ -50,7 +50,7 @@ class FileEnd(NamedTuple):
 def files_in(path: str | os.PathLike[str]) -> list[Path]:
     """The files of a journal in order: those of a directory, or the one file that `path` names.
 
-    JournalError when there is none.
+    JournalError when there is none, and for a file of something else.
     """
     place = Path(path)
     if place.is_dir():
@@ -62,6 +62,13 @@ def files_in(path: str | os.PathLike[str]) -> list[Path]:
         return [each for _, each in sorted(numbered)]
     if not place.exists():
         raise JournalError(f"journal {place}: there is no such file or directory")
+    with suppress(OSError), open(place, "rb") as file:  # whoever reads it says why it cannot
+        if has_none(file, os.fstat(file.fileno()).st_size):
+            hint = "; a configuration is given with -c" if place.suffix == ".json" else ""
+            raise JournalError(
+                f"{place}: expected a journal, which is a directory or a file"
+                f" journal-….jsonl.gz, found a file that has no record of a pass{hint}"
+            )
     return [place]
 
 

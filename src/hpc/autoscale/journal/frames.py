@@ -103,6 +103,13 @@ def frames(file: io.BufferedIOBase, size: int, offset: int = 0) -> Iterator[Chun
         offset = following
 
 
+def has_none(file: io.BufferedIOBase, size: int) -> bool:
+    """Whether a file is one of something else: it has no record, nor the beginning of one."""
+    if not size or _is_rest(file, 0) or _length_at(file, 0) is not None:
+        return False
+    return _next_start(file, 0, size) is None
+
+
 def last_of(file: io.BufferedIOBase, size: int) -> Chunk | None:
     """The last record of a file that is whole; None where there is none. Unpacks no other."""
     last: int | None = None
