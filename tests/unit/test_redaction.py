@@ -65,6 +65,16 @@ def test_whatever_the_password_is(password: str, form: str) -> None:
     assert "***" in Hiding(password)(written)
 
 
+def test_a_short_secret_is_hidden_where_it_stands_alone() -> None:
+    """A text would be no text any more without each `p` in it, and a journal no journal."""
+    hide = Hiding("p", "on")
+    assert (hide("p"), hide("open port on p")) == ("***", "open port on p")
+    assert hide("password 'p' is wrong") == "password '***' is wrong"
+    assert hide(json.dumps({"said": 'not "p"'})) == json.dumps({"said": 'not "***"'})
+    found = hide.throughout({"p": ["on", "upon"], "state": "on", "n": 1})
+    assert found == {"p": ["***", "upon"], "state": "***", "n": 1}
+
+
 @given(st.text())
 def test_without_a_password_texts_stay(text: str) -> None:
     """An empty one is none."""

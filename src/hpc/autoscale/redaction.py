@@ -23,6 +23,8 @@ _SECRET_KEY = (
     r"|credential(?!s?[-_]?file)|authorization|cookie"
 )
 _SHORTEST_BASE64 = 6
+SHORTEST = 4
+"""So many letters a secret has at least that is taken out wherever it stands."""
 _URL_PASSWORD = r"(?<=://)([^/?#@\s:]*):([^/?#\s]*)@"
 
 
@@ -102,16 +104,23 @@ class Hiding:
     The forms of a secret: as it is, as Python, JSON and HTML write it (up to three times over),
     quoted for a URL, and in base64, alone or inside of a longer text that was encoded. Empty
     secrets are left out, and so is base64 of fewer than six letters, which stands in ordinary
-    words.
+    words. One of fewer than `SHORTEST` letters stands in them itself, and in every number: it is
+    taken out where it is a text of its own, and where it stands in quotes.
     """
 
     def __init__(self, *secrets: str) -> None:
-        forms = {form for secret in secrets if secret for form in _forms(secret)}
+        self._short = frozenset(secret for secret in secrets if 0 < len(secret) < SHORTEST)
+        forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
-        self._pattern = re.compile("|".join(longest_first)) if forms else None
+        written = {form for secret in self._short for form in (secret, json.dumps(secret)[1:-1])}
+        in_quotes = [rf"""(?<=["']){re.escape(form)}(?=\\?["'])""" for form in sorted(written)]
+        self._in_keys = _any_of(longest_first)
+        self._pattern = _any_of([*longest_first, *in_quotes])
 
     def __call__(self, text: str) -> str:
         """`text` with `***` for each of the secrets."""
+        if text in self._short:
+            return HIDDEN
         return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
     def throughout(self, value: Any) -> Any:
@@ -119,10 +128,14 @@ class Hiding:
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
-            return {self(k): self.throughout(v) for k, v in value.items()}
+            return {self._key(k): self.throughout(v) for k, v in value.items()}
         if isinstance(value, (list, tuple)):
             return [self.throughout(v) for v in value]
         return value
+
+    def _key(self, key: str) -> str:
+        """A key, which is a word of the form wherever it is short."""
+        return key if self._in_keys is None else self._in_keys.sub(HIDDEN, key)
 
     def __repr__(self) -> str:
         return "Hiding(***)"
@@ -136,6 +149,10 @@ class Hiding:
 
     def __deepcopy__(self, memo: object) -> "Hiding":
         return self
+
+
+def _any_of(forms: list[str]) -> re.Pattern[str] | None:
+    return re.compile("|".join(forms)) if forms else None
 
 
 def _forms(secret: str) -> set[str]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.cli.unknown import unknown_columns, unknown_resources, unknown_vm_sizes
-from hpc.autoscale.config import exposed_passwords, unknown_commands
+from hpc.autoscale.config import exposed_passwords, short_secrets, unknown_commands
 from hpc.autoscale.config.check import find_problems
 from hpc.autoscale.config.load import load_with_duplicates
 from hpc.autoscale.errors import ConfigurationException
@@ -59,6 +59,7 @@ def check_alone(path: str, commands: Iterable[str]) -> Iterator[Finding]:
         errors = [Finding(True, text) for text in _in_weights(config)]
     yield from errors
     doubts = unknown_commands(config, commands) if not errors else []
+    doubts += short_secrets(config) if not errors else []
     for text in (*(() if duplicates else exposed_passwords(path)), *doubts):
         yield Finding(False, text)
 

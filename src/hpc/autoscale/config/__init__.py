@@ -13,7 +13,12 @@ from hpc.autoscale.redaction import redact
 
 if TYPE_CHECKING:
     from hpc.autoscale.config.check import check_config, config_schema, unknown_commands
-    from hpc.autoscale.config.secrets import Credentials, exposed_passwords, resolve_secrets
+    from hpc.autoscale.config.secrets import (
+        Credentials,
+        exposed_passwords,
+        resolve_secrets,
+        short_secrets,
+    )
 else:
     __getattr__ = offered(
         __name__,
@@ -23,6 +28,7 @@ else:
             "config_schema": "check",
             "exposed_passwords": "secrets",
             "resolve_secrets": "secrets",
+            "short_secrets": "secrets",
             "unknown_commands": "check",
         },
     )
@@ -39,5 +45,6 @@ __all__ = [
     "parse_timeout",
     "redact",
     "resolve_secrets",
+    "short_secrets",
     "unknown_commands",
 ]

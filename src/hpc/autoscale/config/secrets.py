@@ -15,7 +15,7 @@ from typing import Any
 
 from hpc.autoscale.config.load import files_of
 from hpc.autoscale.errors import ConfigurationException, unreadable
-from hpc.autoscale.redaction import is_secret, passwords_of_urls, redact
+from hpc.autoscale.redaction import SHORTEST, is_secret, passwords_of_urls, redact
 
 __all__ = ["Credentials", "is_secret", "redact", "resolve_secrets"]
 
@@ -55,7 +55,7 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
 def known_secrets(config: Mapping[str, Any]) -> list[str]:
     """The texts that nobody may see: what stands under secret keys, at any depth, and what
     `resolve_secrets` finds for the server and for each of `clusters`."""
-    found = dict.fromkeys(_secret_texts(config))
+    found = dict.fromkeys(text for _, text in _secret_texts(config))
     entries = config.get("clusters")
     for each in [config, *(entries if isinstance(entries, list) else ())]:
         if isinstance(each, Mapping):
@@ -64,18 +64,36 @@ def known_secrets(config: Mapping[str, Any]) -> list[str]:
     return [text for text in found if text]
 
 
-def _secret_texts(value: object, is_below: bool = False) -> Iterator[str]:
+def short_secrets(config: Mapping[str, Any]) -> list[str]:
+    """A sentence on each secret that is too short to be taken out wherever it stands."""
+    found = {path: text for path, text in _secret_texts(config) if text}
+    with suppress(ConfigurationException):
+        password = resolve_secrets({"url": "-", "username": "-", **config}).password
+        found.setdefault("password", password)
+    return [
+        f"{path}: it has fewer than {SHORTEST} letters: such a secret is not taken out of the log"
+        " and the journal where it stands within other words; choose a longer one"
+        for path, text in found.items()
+        if len(text) < SHORTEST
+    ]
+
+
+def _secret_texts(
+    value: object, is_below: bool = False, path: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Each secret in a configuration, and where it is."""
     if isinstance(value, Mapping):
         for key, below in value.items():
             if not str(key).startswith("_"):
-                yield from _secret_texts(below, is_below or is_secret(key))
+                where = f"{path}.{key}" if path else str(key)
+                yield from _secret_texts(below, is_below or is_secret(key), where)
     elif isinstance(value, list | tuple):
-        for below in value:
-            yield from _secret_texts(below, is_below)
+        for index, below in enumerate(value):
+            yield from _secret_texts(below, is_below, f"{path}[{index}]")
     elif isinstance(value, str):
         if is_below:
-            yield value
-        yield from passwords_of_urls(value)
+            yield path, value
+        yield from ((path, password) for password in passwords_of_urls(value))
 
 
 def of_its_own(member: Mapping[str, Any]) -> dict[str, Any]:
