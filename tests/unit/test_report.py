@@ -91,7 +91,7 @@ def test_a_pass_that_could_not_look_says_nothing_of_nodes_jobs_and_cost() -> Non
     node, job = a_node_record("a"), a_waiting_job("7")
     failed = [a_pass_record(n, ended_by="no answer") for n in (1, 2)]
     history = of_records([a_pass_record(0, [node], [job]), *failed, a_pass_record(3, [node])])
-    assert [sum(sample.nodes.values()) for sample in history.samples] == [1, 1]
+    assert [sum(sample.nodes.values()) for sample in history.samples] == [1, 1, 1, 1]
     assert history.cost == pytest.approx(PRICE / 2)
     (life,) = history.longest_lives()
     assert (life.gone, life.began, life.last) == (False, START, START + 1800)
@@ -364,7 +364,10 @@ def test_axes_begin_with_nothing_and_count_in_whole_numbers() -> None:
 
 def test_how_long_passes_took_and_which_failed() -> None:
     records = [a_pass_record(n, duration=1.23456) for n in range(3)]
-    records[1].did = {"ended_by": "no answer"}
+    records[1].did = {"ended_by": "no answer", "duration": 30.5}
+    drawn = charts.passes(of_records(records), 900)
+    rows = [(row["n"], row["b"]) for row in drawn["data"]["values"]]
+    assert rows == [(1.23456, "all well"), (30.5, "something went wrong"), (1.23456, "all well")]
     text = page(of_records(records))
     assert "1.23" in text and "1.23456" not in text and "3, 1 failed" in text
     assert "something went wrong" in text

@@ -111,10 +111,10 @@ class _Priced(NamedTuple):
 class History:
     """All that is shown of a journal. Times are unix seconds, money is in US dollars.
 
-    `samples` are the passes that could look, in order, older ones joined. `last` is the last
-    of these passes, `health` what all passes have come to, `lives` what is known of nodes: those
-    that are there, and of those that are gone the ones that were there longest. `nodes_seen` is
-    how many there were in all.
+    `samples` are the passes in order, older ones joined, from the first that could look. `last` is
+    the last that could, `health` what all passes have come to, `lives` what is known of nodes:
+    those that are there, and of those that are gone the ones that were there longest. `nodes_seen`
+    is how many there were in all.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -145,18 +145,21 @@ class History:
         ended_by = record.did.get("ended_by")
         for error in [*(record.did.get("errors") or ()), *([ended_by] if ended_by else ())]:
             self.errors.append(NotedError(record.at, str(error)))
-        if ended_by:
+        before = self.samples[-1] if self.samples else None
+        if ended_by and before is None:
             self._failed += 1
             return
-        sample = self._sample(record, self.samples[-1] if self.samples else None)
-        if self.samples:
-            before = self.samples[-1]
+        if ended_by and before is not None:
+            sample = _that_failed(record, before)
+        else:
+            sample = self._sample(record, before)
+            self.last = record
+        if before is not None:
             before.cost += before.per_hour * max(0.0, sample.at - before.at) / 3600
         # the last one always stands for itself
         if len(self.samples) >= 4 * SPANS:
             self.samples = _fewer(self.samples, 2 * SPANS)
         self.samples.append(sample)
-        self.last = record
 
     def conclude(self) -> History:
         """The same, with what is said of the last pass alone."""
@@ -324,6 +327,13 @@ def together(counted: Mapping[str, int], foremost: Sequence[str]) -> dict[str, i
     rest = sum(counted.values()) - sum(counted.get(name, 0) for name in foremost)
     found = {name: counted[name] for name in foremost if counted.get(name)}
     return found | ({OTHERS: rest} if rest else {})
+
+
+def _that_failed(record: PassRecord, before: Sample) -> Sample:
+    """A pass that could not look: what was known before it stands."""
+    took = record.did.get("duration")
+    own: dict[str, Any] = {"wanted": Counter(), "cost": 0.0, "passes": 1, "failed": 1, "bad": 1}
+    return replace(before, at=record.at, took=took, **own)
 
 
 def _fewer(samples: Sequence[Sample], most: int) -> list[Sample]:
