@@ -18,6 +18,7 @@ from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
 from hpc.autoscale.onpremises.workers import HostState, HostStates
 from hpc.autoscale.replaying import Replay
+from hpc.autoscale.report.history import of_records
 from hpc.autoscale.requestsets.recording import record
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 from hpc.autoscale.testing import a_host, a_job
@@ -92,6 +93,60 @@ def test_a_pass_that_could_not_look_is_there_too(run, cluster, scheduler, tmp_pa
         run(**ON)
     (found,) = records(tmp_path)
     assert "slow down" in found.did["ended_by"]
+
+
+@pytest.mark.parametrize("is_loop", [True, False])
+def test_what_could_not_be_read_is_not_known(
+    run, cluster, scheduler, tmp_path, now, monkeypatch, capsys, is_loop
+):
+    """It stays as it was, in the journal and in what is made of it; not that there is none."""
+    many_nodes(cluster, scheduler)
+    config = {"cluster_name": "c", "_mock_bindings": cluster, "idle_timeout": 9999, **ON}
+    loop = Autoscaler(config, scheduler)
+
+    def one_pass():
+        loop.run_once() if is_loop else run(idle_timeout=9999, **ON)
+        now.sleep(60)
+
+    def raising(*args, **kwargs):
+        raise Throttled("http://x", 429, "slow down", 7.0, "wait")
+
+    one_pass()
+    for door, where in (("get_nodes", cluster), ("_read_jobs_and_nodes", scheduler)):
+        with monkeypatch.context() as patched:
+            patched.setattr(where, door, raising)
+            with pytest.raises(Throttled):
+                one_pass()
+    one_pass()
+    read = [(len(r.nodes), len(r.jobs), len(r.hosts), r.unread) for r in records(tmp_path)]
+    no_cluster, no_reading = ["nodes"], ["status", "nodes", "jobs", "hosts"]
+    assert read == [(8, 1, 8, []), (8, 1, 8, no_cluster), (8, 1, 8, no_reading), (8, 1, 8, [])]
+    assert [line["read"] for line in lines(tmp_path)][1:] == [{}, {}, {}]
+    said = [line.split()[2:4] for line in shown(capsys, tmp_path, "show").out.splitlines()[1:]]
+    assert said == [["8", "1"], ["?", "1"], ["?", "?"], ["8", "1"]]
+    assert "no nodes, no jobs, no hosts" in shown(capsys, tmp_path, "show", "--pass", "3").out
+    assert "nodes" not in shown(capsys, tmp_path, "diff", "--of", "1", "3").out.split("decided")[0]
+    history = of_records(records(tmp_path))
+    assert [sum(sample.nodes.values()) for sample in history.samples] == [8] * 4
+    assert not any(life.gone for life in history.longest_lives())
+    with Replay() as replay:
+        assert all(each.is_same for each in replay.passes(Journal(tmp_path / "journal")))
+
+
+def test_a_journal_with_a_short_password_can_be_read(run, cluster, scheduler, tmp_path, now):
+    """And decided again; the password is out of it where it is a text of its own."""
+    many_nodes(cluster, scheduler)
+    for _ in range(2):
+        run(password="t", site={"queue": {"shared_key": "ht"}}, **ON)
+        now.sleep(60)
+    first, second = records(tmp_path)
+    assert (first.config["password"], first.config["site"]["queue"]) == (
+        "***",
+        {"shared_key": "***"},
+    )
+    assert [node["Hostname"] for node in second.nodes][:2] == ["host-1", "host-2"]
+    with Replay() as replay:
+        assert all(each.is_same for each in replay.passes(Journal(tmp_path / "journal")))
 
 
 def test_one_key_turns_it_off(run, tmp_path):

@@ -362,7 +362,8 @@ class PassRecorder:
             at=self.at,
             by=self.by,
             config=readable(config),
-            lists=self.lists,
+            # what could not be read is not known, which is another thing than that there is none
+            lists={name: rows for name, rows in self.lists.items() if name not in self._is_new},
             decided=_in_order(self.decided),
             did=own,
             doors={

@@ -22,6 +22,14 @@ READ = ("status", "nodes", "jobs", "hosts")
 """The lists of what a pass reads: the status of the cluster with its limits, its node records, the
 jobs of the scheduler, and the nodes as the scheduler has them."""
 
+_DOORS = {
+    "status": {"status"},
+    "nodes": {"nodes", "as_read"},
+    "jobs": {"reading"},
+    "hosts": {"reading"},
+}
+"""By which doors what is read comes in."""
+
 NAMES = (
     *("requested", "created", "started", "deferred", "joined", "booting", "overdue", "missing"),
     *("idle", "drained", "given_back", "undrained", "failed", "spared", "deleted"),
@@ -68,6 +76,15 @@ class PassRecord:
         """US dollars for the new nodes; None where that is not known."""
         found = self.did.get("price_per_hour")
         return None if found is None else float(found)
+
+    @property
+    def unread(self) -> list[str]:
+        """What of `READ` a pass that was ended by an error could not read; there it has what was
+        known before."""
+        if not self.did.get("ended_by") or "calls" not in self.doors:
+            return []
+        read = {call.get("door") for call in self.doors["calls"] if "error" not in call}
+        return [name for name in READ if _DOORS[name].isdisjoint(read)]
 
     def names(self, what: str) -> list[str]:
         """Names of nodes of which the pass did something, by the names of `PassSummary`."""

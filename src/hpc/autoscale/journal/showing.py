@@ -21,8 +21,8 @@ def row(record: PassRecord) -> list[Any]:
     return [
         record.number,
         in_utc(record.at),
-        len(record.nodes),
-        len(record.jobs),
+        "?" if "nodes" in record.unread else len(record.nodes),
+        "?" if "jobs" in record.unread else len(record.jobs),
         len(record.did.get("unsatisfied") or ()),
         _sum(record, "create", "start"),
         len(record.names("joined")),
@@ -64,8 +64,7 @@ def in_words(record: PassRecord) -> list[str]:
         f"pass {record.number} of {in_utc(record.at)}{seconds}",
         f"by {by.get('program', 'unknown')}, driver {by.get('driver', 'unknown')},"
         f" process {by.get('pid', 'unknown')} on {by.get('host', 'unknown')}",
-        f"read: {counted(len(record.nodes), 'node')}, {counted(len(record.jobs), 'job')},"
-        f" {counted(len(record.hosts), 'host')}",
+        "read: " + ", ".join(_read(record)),
         "decided:" if record.decided else "decided: nothing",
     ]
     said += _some(_decision(each) for each in record.decided)
@@ -88,6 +87,15 @@ def in_words(record: PassRecord) -> list[str]:
         said.append("refused:")
         said += _some(f"  {r['command']} {r['node']}: {r['code']}, {r['reason']}" for r in refused)
     return said
+
+
+def _read(record: PassRecord) -> Iterable[str]:
+    """What a pass has read, and what it could not."""
+    for name in ("nodes", "jobs", "hosts"):
+        if name in record.unread:
+            yield f"no {name}"
+        else:
+            yield counted(len(getattr(record, name)), name.removesuffix("s"))
 
 
 def differences(before: PassRecord, after: PassRecord) -> list[str]:
