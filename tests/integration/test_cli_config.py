@@ -131,6 +131,13 @@ def test_a_password_that_everybody_can_read(check):
     assert code == 0 and "can be read by everybody (mode 0644)" in line
 
 
+def test_a_secret_that_is_too_short(check):
+    """Is a warning that names the key, and not the secret."""
+    (line,), code = check(site=[{"queue_token": "xyz"}])
+    assert code == 0 and "site[0].queue_token: it has fewer than 4 letters" in line
+    assert "xyz" not in line
+
+
 def test_a_cluster_that_is_away(check):
     """Is a warning: the rest was checked."""
     (line,), code = check(url="https://127.0.0.1:9")

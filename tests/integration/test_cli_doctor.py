@@ -173,6 +173,7 @@ FAILURES = [
 ]
 WARNINGS = [
     ("configuration", {"mode": 0o644}, "can be read by everybody"),
+    ("configuration", {"site": {"token": "ab"}}, "site.token: it has fewer than 4 letters"),
     ("lock", {"lock_file": None}, "lock_file is null"),
     ("disk", lambda: a_full_disk(100 * 2**20), "100 MB free"),
     ("certificate", {"url": "http://cyclecloud.invalid"}, "in the clear"),

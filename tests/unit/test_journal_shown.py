@@ -132,6 +132,45 @@ def test_a_journal_of_a_newer_version_is_refused_by_every_command(tmp_path, azsc
     assert not (tmp_path / "to").exists()
 
 
+def test_a_file_that_is_no_journal_is_refused_by_every_command(tmp_path, azscale):
+    """In one line; no page is made of it, and nothing is served."""
+    path, page = tmp_path / "other.json", tmp_path / "page.html"
+    path.write_text(json.dumps({"cluster_name": "c"}))
+    for args in (
+        ("journal", "show", path),
+        ("journal", "diff", path),
+        ("journal", "scrub", path, "--to", tmp_path / "to"),
+        ("replay", path),
+        ("report", path, "--out", page),
+        ("serve", path, "--port", 0),
+        ("whatif", "--journal", path, "--set", "idle_timeout=600"),
+    ):
+        code, printed = azscale(*args)
+        (line,) = [each for each in printed.splitlines() if "can be read by everybody" not in each]
+        assert (code, line.count(f"{path}: expected a journal")) == (1, 1), args
+        assert "found a file that has no record of a pass; a configuration is given with -c" in line
+    assert not page.exists() and not (tmp_path / "to").exists()
+
+
+def test_no_page_is_made_of_no_pass(tmp_path, azscale):
+    """Of the first record of a journal, say, that was cut off."""
+    path, page = tmp_path / "journal-000001.jsonl.gz", tmp_path / "page.html"
+    path.write_bytes(packed(b"{}")[:20])
+    code, printed = azscale("report", path, "--out", page)
+    assert (code, page.exists()) == (1, False)
+    assert "there is no pass in it to make a page of" in printed
+
+
+def test_differences_are_folded_on_a_terminal(journal, azscale, monkeypatch):
+    """And whole in a pipe."""
+    _, whole = azscale("journal", "diff", journal, "--of", 1, 2)
+    monkeypatch.setattr("hpc.autoscale.cli.journal.table_width", lambda: 60)
+    _, folded = azscale("journal", "diff", journal, "--of", 1, 2)
+    assert max(map(len, whole.splitlines())) > 60 >= max(map(len, folded.splitlines()))
+    assert "".join(folded.split()) == "".join(whole.split())
+    assert "\n  … and 2 more" in folded
+
+
 def test_what_commands_expect(journal, tmp_path, azscale):
     """Said in a line; nothing is written."""
     for args, said in (

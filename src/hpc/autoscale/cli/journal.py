@@ -12,11 +12,13 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.cli.parsing import takes_path
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import AutoscaleError, counted
@@ -158,7 +160,9 @@ def _print_differences(found: Journal, of: Sequence[int] | None) -> None:
         two = [known[number] for number in of if number in known]
     if len(two) < 2:
         raise AutoscaleError(f"journal {found.path}: expected two passes in it, found {len(two)}")
-    print("\n".join(showing.differences(*two)))
+    width = table_width()
+    for line in showing.differences(*two):
+        print(line if width is None else fill(line, width, subsequent_indent="    "))
 
 
 def _scrub(found: Journal, to: str | None, last: int | None) -> None:
