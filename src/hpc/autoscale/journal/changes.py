@@ -103,6 +103,9 @@ def settled(
     `same`: whether some items are what as many values of before say. `made` makes the value of an
     item that is another one, or new. `how`: `plain` and `bare` of the rows.
     """
+    if items and not before.keys:
+        names, values = [name_of(item) for item in items], [made(item) for item in items]
+        return Rows(distinct(names), values, mark=object(), **how)
     settling = _Settling(before, same, name_of, made)
     for first in range(0, len(items), _PIECE):
         settling.take(items[first : first + _PIECE])
