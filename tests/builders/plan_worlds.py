@@ -61,7 +61,11 @@ class PlanWorld:
         draw = self.rng
         names = ("east", "west") if draw.random() < 0.2 else ("",)
         self.clusters = {name: f"c{number}" for number, name in enumerate(names, 1)}
-        self.model = World(self._description(), seed)
+        description = self._description()
+        if (apart := random.Random(f"whole cluster {seed}")).random() < 0.2:
+            for each in description["clusters"].values():
+                each["max_count"] = apart.choice((4, 9))
+        self.model = World(description, seed)
         self.queue = QueueOfTest(is_patient=draw.random() < 0.4)
         self.home = home
         self.clock = WorldClock(self.model)

@@ -6,8 +6,11 @@ import sys
 
 import pytest
 
+from builders.failing_cloud import F4, a_site
 from builders.grid_cli import grid as grid
+from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 
 IDLE = 301
@@ -66,6 +69,27 @@ def test_nodes_that_stay_though_they_are_idle(site):
     """By the guard that spares them."""
     site.scheduler.queue("a", slots=1, **{"node.exists": False})
     assert "htc-1, htc-2 kept: nodes like it are created in the same pass" in site("plan", code=2)
+
+
+def test_the_limit_of_a_whole_cluster(site_command, tmp_path):
+    """Two nodearrays together come to no more nodes than the cluster may have, by the plan and by
+    the pass that follows; the jobs that are left wait for that limit."""
+    sizes = {"machine_types": [F4]}
+    with a_site(tmp_path, {"htc": sizes, "more": sizes}, limits={"max_count": 4}) as simulated:
+        site_command.serve(simulated)
+        wanted = [{"ncpus": 4, "nodearray": name} for name in ("htc", "more") * 3]
+        simulated.new_jobs = lambda: [Job(f"j{i}", [wish]) for i, wish in enumerate(wanted)]
+        text = site_command("plan")
+        assert "+ create  2 of htc/Standard_F4s_v2" in text
+        assert "+ create  2 of more/Standard_F4s_v2" in text
+        assert "the limit of the cluster (MaxCount) has 4 of 4 nodes" in " ".join(text.split())
+        assert site_command("plan", "--out", str(tmp_path / "plan.json")) == text
+        site_command("apply", str(tmp_path / "plan.json"))
+        assert "4 created" in site_command.errors
+        assert len(simulated.names()) == 4
+        answer = " ".join(site_command("explain", "j5").split())
+        assert "the limit of the cluster (MaxCount) has 4 of 4 nodes in use" in answer
+        assert "raise the limit of the cluster (MaxCount) by 2 nodes, to 6" in answer
 
 
 def test_caps_are_told(grid):

@@ -69,6 +69,20 @@ def test_a_quota_is_filled_exactly_named_and_never_exceeded(scaled, limit):
         assert len(simulator.cluster("c").nodes()) == 25
 
 
+def test_several_buckets_together_keep_to_the_limit_of_the_whole_cluster(scaled):
+    """60 nodes wanted of two nodearrays with 15 each, in a cluster of 25: no more than that is
+    asked for, and the limit is named."""
+    cloud = a_cloud()
+    array = {"machine_types": [SIZE], "max_count": 15}
+    cloud["clusters"]["c"] |= {"max_count": 25, "nodearrays": {"htc": array, "more": array}}
+    with serve(cloud) as simulator:
+        first = scaled(simulator, 60)
+        assert (len(first.requested), len(first.created)) == (25, 25)
+        assert all("Cluster has 25 of 25 nodes" in job.limit for job in first.unsatisfied)
+        simulator.clock.advance(30)
+        assert scaled(simulator, 60).requested == ()
+
+
 @pytest.mark.parametrize("kind", ["lost_reply", "html", "truncated", "cut_off"])
 def test_a_create_whose_reply_is_lost_or_garbled_makes_exactly_what_was_wanted(scaled, kind):
     """The server acted and the answer never arrived in a usable form: after the next pass the

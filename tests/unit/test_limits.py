@@ -4,6 +4,11 @@ import pytest
 
 from builders.nodes import some_limits
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.ccbindings.models import (
+    ClusterNodearrayStatus,
+    ClusterStatus,
+    NodearrayBucketStatus,
+)
 from hpc.autoscale.node import limits
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, _SpotLimit, null_bucket_limits
 from hpc.autoscale.node.nodehistory import NullNodeHistory
@@ -283,3 +288,49 @@ def test_null_limits():
         limits.decrement(1)
     assert "Bucket" in str(limits)
     assert null_bucket_limits(0, 0).available_count == 0
+
+
+def a_status(most, *sizes):
+    """A cluster of at most so many nodes, with a nodearray of buckets `(max, available)`."""
+    buckets = [NodearrayBucketStatus(max_count=m, available_count=room) for m, room in sizes]
+    array = ClusterNodearrayStatus(name="htc", buckets=buckets)
+    return ClusterStatus(max_count=most, nodearrays=[array])
+
+
+@pytest.mark.parametrize(
+    ("status", "there", "running", "expected"),
+    [
+        (a_status(10, (10, 6), (8, 6)), 4, 4, (10, 4)),
+        # a quota leaves less room: no contradiction
+        (a_status(10, (10, 1)), 4, 4, (10, 4)),
+        # the server does not count two nodes that are on their way out; they are there yet
+        (a_status(10, (10, 6)), 6, 4, (10, 6)),
+        # nor the head node, which takes no place then
+        (a_status(10, (10, 6)), 7, 5, (10, 6)),
+        # nobody holds to the figure, or there is none
+        (a_status(10, (11, 0)), 4, 4, (limits.NO_LIMIT, 4)),
+        (a_status(None, (11, 0)), 4, 4, (limits.NO_LIMIT, 4)),
+    ],
+)
+def test_nodes_of_a_cluster_are_counted_as_its_server_does(status, there, running, expected):
+    """What takes a place of the limit of a whole cluster, and whether there is such a limit."""
+    assert limits.nodes_of_cluster(status, there, running) == expected
+
+
+def test_a_mock_holds_to_a_number_of_nodes_that_was_written():
+    """The 1,000 that it has at first never bound anybody; published figures are by cores."""
+    mock = MockClusterBinding()
+    for name in ("htc", "more"):
+        mock.add_nodearray(name, {})
+        mock.add_bucket(name, "Standard_F4", max_count=900, available_count=900)
+
+    def planned():
+        manager = new_node_manager({"_mock_bindings": mock})
+        found = [manager.allocate({"node.nodearray": n}, node_count=900) for n in ("htc", "more")]
+        first, *_ = manager.get_buckets()
+        figures = first.limits.cluster_max_count, first.limits.cluster_available_count
+        return [len(each.nodes) for each in found], figures
+
+    assert planned() == ([900, 900], (2500, 700))
+    mock.max_count = 1_000
+    assert planned() == ([900, 100], (2500, 1500))

@@ -120,8 +120,10 @@ class ClusterNodearrayStatus(Model):
 
 
 class ClusterStatus(Model):
-    """A cluster; `nodes` are records and present only when asked for."""
+    """A cluster; `nodes` are records and present only when asked for. `is_bounded`: whether there
+    are no more nodes than `max_count`; false of one on which that is only written."""
 
+    is_bounded: bool = True
     state: str | None = optional(STR)
     target_state: str | None = optional(STR)
     max_count: int = required(INT)

@@ -49,7 +49,7 @@ CODES: dict[str, CauseKind] = {
     "PoolEmpty": CauseKind(_BUSY, Stand.WAITS, "What jobs share, such as licences, is used up."),
     "BucketLimit": CauseKind(_CLUSTER, Stand.WAITS, "The server has no room for more of a size."),
     "NodearrayLimit": CauseKind(_CLUSTER, Stand.WAITS, "MaxCoreCount or MaxCount of a nodearray."),
-    "ClusterLimit": CauseKind(_CLUSTER, Stand.WAITS, "MaxCoreCount of the cluster."),
+    "ClusterLimit": CauseKind(_CLUSTER, Stand.WAITS, "MaxCoreCount or MaxCount of the cluster."),
     "GroupFull": CauseKind(_CLUSTER, Stand.WAITS, "A placement group takes no more nodes."),
     "FamilyQuota": CauseKind(_QUOTA, Stand.WAITS, "The quota of a VM family in a region."),
     "RegionQuota": CauseKind(_QUOTA, Stand.WAITS, "The quota of all cores in a region."),

@@ -29,6 +29,8 @@ class LimitKind(NamedTuple):
         bound; what is used is counted from the node records where there is no field for it.
     most: what published numbers call the most there can be.
     spot_reads: the kind that takes the place of this one for spot nodes.
+    publishes_nodes: whether the bound on nodes is in the published numbers; where it is not, they
+        are worked out of cores alone.
 
     Facts are `nodearray`, `location`, `spot` and `family`, the VM family; `text` may name them.
     """
@@ -44,6 +46,7 @@ class LimitKind(NamedTuple):
     most: str = "max"
     spot_text: str = ""
     spot_reads: str = ""
+    publishes_nodes: bool = True
 
     @property
     def beginnings(self) -> tuple[str, ...]:
@@ -63,7 +66,13 @@ KINDS = (
         most="quota",
     ),
     LimitKind(
-        "cluster", text="Cluster", scope=(), stated_by="cluster", max_cores=("max_core_count",)
+        "cluster",
+        text="Cluster",
+        scope=(),
+        stated_by="cluster",
+        max_cores=("max_core_count",),
+        max_nodes=("max_count",),
+        publishes_nodes=False,
     ),
     LimitKind(
         "nodearray",
@@ -141,6 +150,12 @@ class _SharedLimit(Limit):
 
     def _available_count(self, vcpu_count: int) -> int:
         return self.room(vcpu_count)
+
+    def _max_by_cores(self, vcpu_count: int) -> int:
+        return self.max_cores // max(1, vcpu_count)
+
+    def _available_by_cores(self, vcpu_count: int) -> int:
+        return max(0, self.max_cores - self.used_cores) // max(1, vcpu_count)
 
     def _active_count(self, vcpu_count: int) -> int:
         return self._max_count(vcpu_count) - self._available_count(vcpu_count)
@@ -445,9 +460,12 @@ class BucketLimits:
 
 def _publish(kind: LimitKind) -> None:
     """Give limits the numbers of a kind."""
+    most, available = _SharedLimit._max_count, _SharedLimit._available_count
+    if not kind.publishes_nodes:
+        most, available = _SharedLimit._max_by_cores, _SharedLimit._available_by_cores
     numbers: dict[str, Callable[[_SharedLimit, int], int]] = {
-        f"{kind.most}_count": _SharedLimit._max_count,
-        "available_count": _SharedLimit._available_count,
+        f"{kind.most}_count": most,
+        "available_count": available,
     }
     if kind.max_cores:
         numbers[f"{kind.most}_core_count"] = lambda limit, _: limit._max_core_count
@@ -536,6 +554,23 @@ class StatedLimits:
                 found[kind.name] = self._one(kind, status, facts, used, read)
         return found
 
+    def of_cluster(
+        self, status: object, used: tuple[int, int], running: int, read: Figure
+    ) -> dict[str, _SharedLimit]:
+        """The limits that the status of a whole cluster states. `running`: those of the nodes in
+        use that are not on their way out."""
+        cores, nodes = used
+        try:
+            most, nodes = nodes_of_cluster(status, nodes, running)
+        except (ValueError, TypeError, OverflowError):
+            most = NO_LIMIT
+
+        def figure(field: str, value: Any, default: int) -> int:
+            found = read(field, value, default)  # says so where it is none
+            return most if field == "max_count" else found
+
+        return self.of("cluster", status, {}, (cores, nodes), figure)
+
     def _one(
         self,
         kind: LimitKind,
@@ -572,6 +607,24 @@ class StatedLimits:
                 setattr(found, f"{figures}_{unit}", getattr(made, f"{figures}_{unit}"))
         found.opened()
         return found
+
+
+def nodes_of_cluster(status: Any, there: int, running: int) -> tuple[int, int]:
+    """How many nodes a cluster may have, and how many of them it has, as its server counts.
+
+    `there`: the nodes that take a place; `running`: those of them that are not on their way out.
+    NO_LIMIT where nobody holds to the figure of the cluster: a bucket of it may have more. Where
+    the server has room for more nodes than that leaves, it does not count all that run, such as the
+    one of the scheduler. ValueError, TypeError or OverflowError for a figure that is none.
+    """
+    arrays = status.nodearrays or ()
+    buckets = [bucket for array in arrays for bucket in getattr(array, "buckets", None) or ()]
+    most = number(status.max_count, NO_LIMIT)
+    is_bounded = getattr(status, "is_bounded", True)
+    if not is_bounded or any(number(bucket.max_count, 0) > most for bucket in buckets):
+        return NO_LIMIT, there
+    room = max((number(bucket.available_count, 0) for bucket in buckets), default=0)
+    return most, there - max(0, room - max(0, most - running))
 
 
 def _fields(status: object, most: tuple[str, ...], used: tuple[str, ...]) -> tuple[str, str]:

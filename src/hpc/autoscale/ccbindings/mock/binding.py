@@ -58,7 +58,7 @@ class MockClusterBinding(MockCluster, SelectingBinding):
 
     def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
         """The live nodearrays; with `nodes` also the records that `get_nodes` lists."""
-        return ClusterStatus(
+        status = ClusterStatus(
             state=self.state,
             target_state=self.target_state,
             max_count=self.max_count,
@@ -66,6 +66,8 @@ class MockClusterBinding(MockCluster, SelectingBinding):
             nodearrays=list(self.nodearrays.values()),
             nodes=self.get_nodes().nodes if nodes else None,
         )
+        status.is_bounded = self.holds_max_count
+        return status
 
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
         """The records of the nodes that run, will run or are deallocated.

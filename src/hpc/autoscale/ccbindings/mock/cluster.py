@@ -57,7 +57,7 @@ class MockNodeManagementResult(NodeManagementResult):
 
 class MockCluster:
     """A cluster in memory. `nodes`, `nodearrays`, limits and states may be written to between
-    calls."""
+    calls. A `max_count` that was written is held; the one that is there at first never was."""
 
     def __init__(self, cluster_name: str = "clusty") -> None:
         self._cluster_name = cluster_name
@@ -65,7 +65,8 @@ class MockCluster:
         self.nodearrays: dict[str, ClusterNodearrayStatus] = {}
         self.operations: dict[str, MockNodeManagementResult] = {}
         self.max_core_count = 10_000
-        self.max_count = 1_000
+        self._max_count = 1_000
+        self.holds_max_count = False
         self.subnet_id = "subnetid1"
         self.state = "Started"
         self.target_state = "Started"
@@ -73,6 +74,15 @@ class MockCluster:
         self._capacity = MockCapacity()
         self._operation_status: dict[str, OperationStatus] = {}
         self._results: dict[str, NodeCreationResult | NodeManagementResult] = {}
+
+    @property
+    def max_count(self) -> int:
+        """How many nodes the cluster may have."""
+        return self._max_count
+
+    @max_count.setter
+    def max_count(self, nodes: int) -> None:
+        self._max_count, self.holds_max_count = nodes, True
 
     def add_nodearray(
         self,

@@ -98,7 +98,8 @@ class Built:
             if name:
                 sorts = [s for s in sorts if split_name(str(s[0].get("Template")))[0] == name]
             used, read = self._in_use(sorts), self._reader(f"cluster {name}".strip())
-            self._cluster = self._stated.of("cluster", part, {}, used, read)
+            running = self._in_use(s for s in sorts if s[0].get("TargetState") == "Started")
+            self._cluster = self._stated.of_cluster(part, used, running[1], read)
             self._read_part(part)
         self.names = self._records.names
         self.leaving = frozenset(self._records.leaving)
