@@ -2,7 +2,9 @@
 
 import io
 import json
+import random
 import sys
+from collections import Counter
 
 import pytest
 
@@ -263,6 +265,69 @@ def test_what_has_changed_and_does_not_matter(site):
     site.scheduler.queue("small", slots=1, **{"node.name": "htc-3"})
     site("apply", path)
     assert site.cluster.nodes["htc-1"].target_state == "Terminated"
+
+
+def test_a_node_that_has_become_ready_since(grid):
+    """It is joined, as in any pass, and the plan is carried out: the same is decided. When it had
+    been joined by a pass meanwhile, nothing is left undone either."""
+    grid.scheduler.queue("a", slots=4, **{"node.name": "htc-1"})
+    grid.cluster.add_node("htc-1", "htc", state="Preparing", hostname="host-1")
+    grid.scheduler.queue("b", slots=4)
+    path = planned(grid)
+    grid.cluster.nodes["htc-1"].state = "Ready"
+    grid("apply", path)
+    assert sorted(map(str, grid.cluster.nodes)) == ["htc-1", "htc-2"]
+    assert "1 created" in grid.errors
+    assert "htc-1" in str(grid.scheduler.joined[-1])
+
+
+def test_a_node_that_was_joined_since(grid):
+    """By a pass, say: of a plan to join it nothing is left to do."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1", keep_alive=True)
+    path = planned(grid)
+    grid.scheduler.hosts = [SchedulerNode("host-1", {"ncpus": 4})]
+    grid("apply", path)
+    assert grid.errors.startswith("0 jobs")
+
+
+def test_a_node_that_has_booted_on_is_no_reason(grid):
+    """What has changed beside it and matters is said first."""
+    grid.cluster.add_node("htc-1", "htc", state="Acquiring", hostname="host-1", keep_alive=True)
+    grid.scheduler.queue("a", slots=8, **{"node.exists": False})
+    path = planned(grid)
+    grid.cluster.nodes["htc-1"].state = "Preparing"
+    grid.scheduler.jobs.clear()
+    grid("apply", path, code=1)
+    said = grid.errors.partition("nothing was changed: ")[2]
+    assert said.startswith("job a has ended, node htc-1 is Preparing Started")
+
+
+@pytest.mark.parametrize(("at_first", "then"), [(1e-9, 60), (60, 1e-9)])
+def test_a_search_that_time_has_ended(grid, at_first, then):
+    """`plan` says that a pass may find other nodes at the least cost. `apply` goes just as far,
+    whatever time there is by then: it makes the nodes of the plan."""
+    sizes = ("Standard_F4s", "Standard_F8s", "Standard_F16s")
+    for size in sizes[1:]:
+        grid.cluster.add_bucket("htc", size, 300, 300)
+    grid.config["vm_sizes"] = {"prices": {"*": dict(zip(sizes, (0.25, 0.36, 0.8), strict=True))}}
+    draw = random.Random(0)
+    for number in range(40):
+        grid.scheduler.queue(f"j{number}", slots=draw.randint(1, 5), ncpus=draw.randint(1, 7))
+
+    def found(seconds):
+        grid.config["packing"] = {"objective": "cost", "optimize_seconds": seconds}
+        rows = json.loads(grid("plan", "-F", "json", code=2))["changes"]
+        return Counter({row["bucket"]: row["count"] for row in rows})
+
+    assert found(at_first) != found(then)
+    expected = found(at_first)
+    path = str(grid.home / "plan.json")
+    said = " ".join(grid("plan", "--out", path, code=2).split())
+    assert ("the search for nodes ended with its time" in said) == (at_first < 1)
+    found(then)
+    grid("apply", path)
+    made = Counter(f"htc/{node.vm_size}" for node in grid.cluster.nodes.values())
+    assert made == expected
 
 
 @pytest.mark.parametrize(

@@ -72,9 +72,14 @@ def rows_of(world, rows):
     return {row: count for row, count in rows.items() if reports or row[0] != "join"}
 
 
+def decisions(rows):
+    """Rows without joins: every pass lets in whatever has become ready."""
+    return {row: count for row, count in rows.items() if row[0] != "join"}
+
+
 def carry_out(world, found, kind):
     """Apply a plan in a copy of the world to which something has happened, and hold that against
-    what a pass does in another copy."""
+    what a pass does in another copy. It is refused where a pass would decide otherwise."""
     at_first, changed = world.keep_files(), copy.deepcopy(world)
     CHANGES[kind](changed)
     before = truth(changed)
@@ -88,7 +93,7 @@ def carry_out(world, found, kind):
         changed.apply(str(changed.home / "plan.json"))
     except PlanError as refused:
         assert kind != "nothing", refused
-        assert now != expected, (kind, refused)
+        assert decisions(now) != decisions(expected), (kind, refused)
         assert "nothing was changed" in str(refused)
         assert truth(changed) == before
     except PassIncomplete:
@@ -96,5 +101,6 @@ def carry_out(world, found, kind):
     else:
         assert not changed.down
     if truth(changed) != before:
-        assert rows_of(world, done(before, truth(changed))) == expected == now, kind
+        assert rows_of(world, done(before, truth(changed))) == now, kind
+        assert decisions(now) == decisions(expected), kind
     world.lay_out(at_first)

@@ -79,7 +79,8 @@ class PlanCommands(CommandLine):
         driver = self._fresh_driver(config)
         lock = hooks.new_lock(driver, hooks.prepared_config(driver, dict(config)))
         try:
-            moved = plan.moved(self._rehearsed(config))
+            now = self._rehearsed(plan.config_of_a_pass(config))
+            moved = plan.moved(now)
             if moved:
                 raise PlanError(f"{plan_file} is not carried out, nothing was changed: {moved}")
             summary = self._carried_out(config, plan)
@@ -87,14 +88,14 @@ class PlanCommands(CommandLine):
             lock.unlock()
         if not summary.ok:
             raise PassIncomplete(summary)
-        left = left_undone(plan, summary)
+        left = left_undone(plan, summary, now.changes)
         if left:
             why = "; ".join(summary.notes) or "the next pass goes on"
             raise PlanUnfinished(f"{plan_file}: not done: {', '.join(left)}: {why}")
 
     def _carried_out(self, config: Config, plan: PassPlan) -> PassSummary:
         """The pass that does what was planned and nothing else; the lock is held."""
-        bounded = {**config, BOUNDS: Bounds(plan).objection}
+        bounded = {**plan.config_of_a_pass(config), BOUNDS: Bounds(plan).objection}
         reporter = SummaryReporter(errors=False)
         with stop_on_signals():
             return self._autoscaler(bounded, dry_run=False, reporter=reporter).run_locked()

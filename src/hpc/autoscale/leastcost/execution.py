@@ -22,6 +22,7 @@ from hpc.autoscale.leastcost.queue import (
     QueuePlan,
     Wanted,
 )
+from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.manager import NodeManager, placer_of
 from hpc.autoscale.node.nodemanager.placing import Decision
@@ -57,7 +58,8 @@ def _say_what_is_missing(key: str) -> None:
 class LeastCost:
     """The least-cost mode of one calculator, on the nodes of a manager. `seconds` may be spent on
     planning one queue, by `clock`, which is the CPU time of the thread: a busy machine makes no
-    worse plans. `rounds`: of column generation, 0 for none."""
+    worse plans. `rounds`: of column generation, 0 for none. `searches` hears how far they go, or
+    says it."""
 
     def __init__(
         self,
@@ -65,12 +67,14 @@ class LeastCost:
         seconds: float = USUAL_SECONDS,
         rounds: int = MOST_ROUNDS,
         clock: Callable[[], float] = time.thread_time,
+        searches: Searches | None = None,
     ) -> None:
         self.manager = manager
         self.placer = placer_of(manager)
         self.seconds = seconds
         self.rounds = rounds
         self.clock = clock
+        self.searches = searches or Searches()
         self.cost: PlanCost | None = None
         self._left = seconds
         self._plain: dict[Expr, bool] = {}
@@ -91,7 +95,7 @@ class LeastCost:
         if asked and rounds and not (find_spec("highspy") and find_spec("numpy")):
             _say_what_is_missing(asked[0])
         seconds = float(packing.get("optimize_seconds", USUAL_SECONDS))
-        return LeastCost(manager, seconds, rounds)
+        return LeastCost(manager, seconds, rounds, searches=config.get(SEARCHES))
 
     def can_plan(self, expr: Expr) -> bool:
         """Whether a job can be planned with others: nodes that look alike are alike to it."""
@@ -135,7 +139,8 @@ class LeastCost:
             started.append(self.clock())
             return self._left - (started[-1] - started[0])
 
-        plan = copy.plan(queue, Effort(left, self.rounds) if self.rounds else None)
+        effort = Effort(self.searches.watch(left), self.rounds) if self.rounds else None
+        plan = copy.plan(queue, effort)
         self._left = left()
         return plan
 

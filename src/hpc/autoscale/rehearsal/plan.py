@@ -2,8 +2,9 @@
 later, just so or not at all.
 
 Whether the world has moved in a way that matters is found out by rehearsing again: when the same
-changes come of it, it has not. When others come of it, `moved` says what has changed since, by what
-both rehearsals were made from. `Bounds` is what the gate is told while a plan is carried out, so
+decisions come of it, it has not. When others come of it, `moved` says what has changed since, by
+what both rehearsals were made from. That a node is joined is no decision: a pass lets in whatever
+has become ready. `Bounds` is what the gate is told while a plan is carried out, so
 that a pass does nothing else, whatever happens meanwhile.
 """
 
@@ -17,7 +18,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.backoff.holds import BOOTING
 from hpc.autoscale.errors import AutoscaleError, counted, unreadable
+from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node.guards import Command, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.changes import (
@@ -46,7 +49,7 @@ class PlanError(AutoscaleError):
 @dataclass(frozen=True)
 class PassPlan:
     """What is to be done in a cluster. `at`: when it was made, in unix seconds. `cluster`: its name
-    and server, in words."""
+    and server, in words. `searches`: how far searches for nodes at the least cost went."""
 
     cluster: str
     at: float
@@ -54,11 +57,18 @@ class PassPlan:
     before: Cost = field(default_factory=Cost)
     after: Cost = field(default_factory=Cost)
     inputs: Inputs = field(default_factory=Inputs)
+    searches: tuple[int | None, ...] = ()
 
     @classmethod
     def of(cls, found: Rehearsal) -> PassPlan:
         """The plan of a rehearsal."""
-        return cls(found.where, found.at, found.changes, found.before, found.after, found.inputs)
+        costs = found.before, found.after
+        return cls(found.where, found.at, found.changes, *costs, found.inputs, found.searches)
+
+    def config_of_a_pass(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """A configuration for one pass that searches for nodes just as far as was searched for this
+        plan."""
+        return {**config, SEARCHES: Searches(self.searches)}
 
     def to_dict(self) -> dict[str, Any]:
         """Its JSON form, with a checksum of all of it."""
@@ -71,6 +81,8 @@ class PassPlan:
             "cost_per_hour": {"before": self.before.to_dict(), "after": self.after.to_dict()},
             "made_from": self.inputs.to_dict(),
         }
+        if self.searches:
+            saved["searches"] = list(self.searches)
         return {**saved, "checksum": digest_of(saved)}
 
     def write(self, path: str) -> None:
@@ -118,6 +130,7 @@ class PassPlan:
             tuple(map(PlannedChange.from_dict, saved["changes"])),
             **cost,
             inputs=Inputs.from_dict(saved["made_from"]),
+            searches=tuple(None if n is None else int(n) for n in saved.get("searches", ())),
         )
 
     def moved(self, now: Rehearsal) -> str | None:
@@ -125,7 +138,7 @@ class PassPlan:
         None where it would."""
         if self.cluster != now.where:
             return f"it is for {self.cluster}, and this is {now.where}"
-        planned, found = _counts(self.changes), _counts(now.changes)
+        planned, found = _decisions(self.changes), _decisions(now.changes)
         if planned == found:
             return None
         missing, more = list((planned - found).elements()), list((found - planned).elements())
@@ -139,8 +152,9 @@ class PassPlan:
         return f"{said}: a pass {', and '.join(parts)}"
 
 
-def left_undone(plan: PassPlan, summary: PassSummary) -> list[str]:
-    """What of a plan a pass has not done, in words. Drains are not among it: a node with work is
+def left_undone(plan: PassPlan, summary: PassSummary, due: Sequence[PlannedChange]) -> list[str]:
+    """What of a plan a pass has not done, in words. `due`: what was to be done just before that
+    pass; a node that had been joined by then is done. Drains are not among it: a node with work is
     told to drain in each pass."""
     done: Mapping[str, Sequence[str]] = {
         "create": summary.created,
@@ -152,8 +166,9 @@ def left_undone(plan: PassPlan, summary: PassSummary) -> list[str]:
         "stop_worker": summary.hosts_stopped,
     }
     wanted, found = Counter[str](), Counter[str]()
+    to_join = {change.node_id for change in due if change.action == "join"}
     for change in plan.changes:
-        if change.action in done:
+        if change.action in done and (change.action != "join" or change.node_id in to_join):
             wanted[change.action] += change.count
             found[change.action] += change.node in done[change.action]
     found["create"] = len(summary.created)
@@ -170,9 +185,9 @@ _KIND = {"start_worker": "worker", "stop_worker": "worker"}
 _Key = tuple[str, str, int]
 
 
-def _counts(changes: Sequence[PlannedChange]) -> Counter[_Key]:
-    """What changes do, without their reasons: equal ones are counted."""
-    rows = without_moot(changes)
+def _decisions(changes: Sequence[PlannedChange]) -> Counter[_Key]:
+    """What was decided, without reasons: equal changes are counted."""
+    rows = (row for row in without_moot(changes) if row.action != "join")
     return Counter((row.action, row.node or row.bucket, row.count) for row in rows)
 
 
@@ -188,14 +203,32 @@ def _first(listed: Sequence[str], most: int) -> str:
 
 
 def _differences(then: Inputs, now: Inputs) -> Iterable[str]:
-    """What of the inputs has changed, a phrase each, what a person has done first."""
+    """What of the inputs has changed, a phrase each: what a person has done first, and last how far
+    nodes have got that boot."""
+    later: list[str] = []
     for each in fields(Inputs):
         before: Mapping[str, str] = getattr(then, each.name)
         after: Mapping[str, str] = getattr(now, each.name)
         kind = _KINDS[each.name]
         for name in [*before, *(name for name in after if name not in before)]:
-            if before.get(name) != after.get(name):
-                yield kind(name, before.get(name), after.get(name))
+            if before.get(name) == after.get(name):
+                continue
+            said = kind(name, before.get(name), after.get(name))
+            if each.name == "nodes" and _is_booting_on(before.get(name), after.get(name)):
+                later.append(said)
+            else:
+                yield said
+    yield from later
+
+
+def _is_booting_on(before: str | None, after: str | None) -> bool:
+    """Whether a node that booted has only got further with it, or is ready."""
+    if before is None or after is None:
+        return False
+    was, now = before.split(" "), after.split(" ")
+    is_as_it_was = was[:1] + was[2:] == now[:1] + now[2:]
+    came = [*was[1:2], *now[1:2]]
+    return is_as_it_was and len(came) == 2 and came[0] in BOOTING and came[1] in (*BOOTING, "Ready")
 
 
 def _setting(name: str, before: str | None, after: str | None) -> str:

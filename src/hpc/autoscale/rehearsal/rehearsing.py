@@ -27,6 +27,7 @@ from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.onpremises.listing import is_on_premises
@@ -51,6 +52,12 @@ from hpc.autoscale.rehearsal.recording import (
 from hpc.autoscale.rehearsal.state import StateCopy
 from hpc.autoscale.results.verdicts import Stand
 
+TIMED = (
+    "least cost: the search for nodes ended with its time (packing.optimize_seconds): a pass may"
+    " find other nodes, unless it carries out this plan (azscale apply)"
+)
+"""The note of a rehearsal that may come to something else with more time, or less."""
+
 NewBinding = Callable[[Mapping[str, Any]], ClusterBindingInterface]
 DemandKnown = Callable[[DemandResult], object]
 
@@ -62,7 +69,8 @@ class Rehearsal:
     `changes`: a row for each of its commands, in order. `before` and `after`: what the nodes of the
     cluster cost per hour. `demand` is that of `summary`; its nodes are as they would be after the
     commands. `calculator`: what demand was calculated with. `at`: the time, in unix seconds.
-    `inputs`: what the pass was made from, as far as it decides.
+    `inputs`: what the pass was made from, as far as it decides. `searches`: how far
+    searches for nodes at the least cost went (`leastcost.searches`).
     """
 
     summary: PassSummary
@@ -72,6 +80,7 @@ class Rehearsal:
     at: float
     inputs: Inputs = field(default_factory=Inputs, repr=False, compare=False)
     calculator: DemandCalculator | None = field(default=None, repr=False, compare=False)
+    searches: tuple[int | None, ...] = ()
 
     @property
     def demand(self) -> DemandResult:
@@ -132,6 +141,8 @@ def rehearse(
     make = cast(NewDriver, driver) if makes_one else None
     first = hooks.checked_driver(make() if make else driver)
     recorder = Recorder(notes_inputs=not demand_only)
+    searches: Searches = config.get(SEARCHES) or Searches()
+    config = {**config, SEARCHES: searches}
     began, at_first = 0.0, Cost()
 
     def note_demand(one: Pass) -> None:
@@ -164,9 +175,12 @@ def rehearse(
             rows = _rows(one, recorder.commands)
         finally:
             autoscaler.driver.close_histories()
-    after = at_first.changed_by(rows)
     recorder.heard_configuration(config)
-    return Rehearsal(summary, tuple(rows), at_first, after, began, recorder.inputs, one.calculator)
+    if searches.are_timed and not demand_only:
+        summary = replace(summary, notes=(*summary.notes, TIMED))
+    costs = at_first, at_first.changed_by(rows)
+    went = tuple(searches.went)
+    return Rehearsal(summary, tuple(rows), *costs, began, recorder.inputs, one.calculator, went)
 
 
 def _explain(jobs: Sequence[UnsatisfiedJob]) -> None:
