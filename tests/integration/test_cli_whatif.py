@@ -2,12 +2,15 @@
 policies."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from builders.grid_cli import grid as grid
 from builders.plan_worlds import F8
+from builders.several_clusters import SIZE, several_clusters
 from builders.simulated_cloud import F4, World, a_description
+from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
 from hpc.autoscale.traces.binding import SimulatedBinding
 
@@ -170,6 +173,34 @@ def test_a_queue_of_before(site, recorded):
     assert (found["now"]["placed"], found["then"]["placed"]) == (4, 8)
     assert found["now"]["nodes_after"] == 4
     assert json.loads(site(*words[:3], "--pass", "1", *words[3:])) == found
+
+
+def test_a_queue_before_several_clusters(tmp_path, site_command):
+    """With each cluster as it was at that pass, one that did not answer then included; none is
+    asked now."""
+    with several_clusters(tmp_path, {"east": 3, "west": 4, "north": None}) as clusters:
+        clusters.settings["journal"] = {}
+        clusters["north"].faults.add("status", status=500)
+        clusters.run(10)
+        clusters["north"].faults.clear()
+        clusters.after(60)
+        clusters.run(10)
+        site_command.serve(SimpleNamespace(config=clusters.config, new_jobs=list))
+        before = {name: clusters.changes(name) for name in clusters.servers}
+
+        def then(*words):
+            journal = str(tmp_path / "journal")
+            return json.loads(site_command("whatif", "--journal", journal, "-F", "json", *words))
+
+        found = then("--pass", "1", "--set", "quota.eastus=20")
+        placed = [found[when]["placed"] for when in ("now", "then")]
+        assert placed == [7, 9]
+        assert [len(found[when]["errors"]) for when in ("now", "then")] == [1, 1]
+        assert found["now"]["nodes_after"] == 7
+        assert "cluster north is set aside" in site_command.errors
+        (wanted,) = then("--set", "cluster.max_count=5")["now"]["changes"]
+        assert wanted == {"action": "create", "bucket": f"north/htc/{SIZE}", "count": 3}
+        assert {name: clusters.changes(name) for name in clusters.servers} == before
 
 
 def test_what_is_no_pass_of_a_journal(site, recorded):

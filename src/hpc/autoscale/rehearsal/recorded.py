@@ -17,6 +17,7 @@ from typing import Any, Self
 from hpc.autoscale.ccbindings.errors import OperationNotFound
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.ccbindings.selection import RefusingBinding
+from hpc.autoscale.ccbindings.several import SeveralClusters
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ReadOnlyModeException
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -27,6 +28,7 @@ from hpc.autoscale.journal.snapshots import host_from, job_from
 from hpc.autoscale.journal.state import restore, settings
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.passing_on import PassingDriver
+from hpc.autoscale.replaying.doors import members_of, union_of
 from hpc.autoscale.replaying.replay import Replay
 
 _FILES = ("backoffdb", "clustersdb", "gangsdb", "requests_file", "requestsetsdb")
@@ -47,10 +49,6 @@ def record_in(path: str, number: int | None = None) -> PassRecord:
     if not record.status:
         raise JournalError(
             f"journal {path}: nothing was read of the cluster in pass {record.number}"
-        )
-    if record.status.get("parts"):
-        raise JournalError(
-            f"journal {path}: expected a pass over one cluster, found one over several"
         )
     return record
 
@@ -95,6 +93,50 @@ class RecordedBinding(RefusingBinding):
 
     def _refusal(self, call: str) -> ReadOnlyModeException:
         return ReadOnlyModeException(f"{call}: a journal is read and not changed")
+
+
+class RecordedClusters(RecordedBinding, SeveralClusters):
+    """Several clusters at a pass. Those that did not answer when it looked first are set aside."""
+
+    def __init__(self, record: PassRecord) -> None:
+        RecordedBinding.__init__(self, record)
+        cluster = record.doors["cluster"]
+        SeveralClusters.__init__(self, members_of(cluster))
+        calls = (call for call in record.doors.get("calls", ()) if call["door"] == "status")
+        first: Mapping[str, Any] = next(calls, {})
+        # who is set aside is written down when it changes
+        self.away = dict(first.get("away", cluster.get("away", ())))
+        self.never_read = tuple(first.get("never_read", cluster.get("never_read", ())))
+
+    @property
+    def cluster_name(self) -> str:
+        """The names of all clusters."""
+        return ", ".join(self.members)
+
+    @property
+    def where(self) -> str:
+        """The clusters, and of which pass they are."""
+        return f"clusters {self.cluster_name} at pass {self._record.number}"
+
+    def get_cluster_status(self, nodes: bool = False) -> ClusterStatus:
+        """The union as it was read first, with the status of each cluster."""
+        status = union_of(self._record.status)
+        if nodes:
+            status.nodes = [dict(each) for each in self._record.nodes]
+        return status
+
+    def __deepcopy__(self, memo: object) -> RecordedClusters:
+        return self
+
+    def as_read(self) -> tuple[ClusterStatus, NodeList]:
+        """The same as when it was read first."""
+        return self.get_cluster_status(), self.get_nodes()
+
+
+def binding_at(record: PassRecord) -> RecordedBinding:
+    """The cluster of a pass, or its clusters."""
+    several = "members" in (record.doors.get("cluster") or {})
+    return RecordedClusters(record) if several else RecordedBinding(record)
 
 
 class RecordedDriver(PassingDriver):
@@ -189,7 +231,7 @@ class RecordedSite:
         interval = record.doors.get("interval")
         return {
             "around": lambda driver: RecordedDriver(driver, record),
-            "new_binding": lambda config: RecordedBinding(record),
+            "new_binding": lambda config: binding_at(record),
             "clock": MockClock(record.at),
             "interval": None if interval is None else float(interval),
         }

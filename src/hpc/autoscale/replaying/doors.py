@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
@@ -208,8 +208,7 @@ class JournalClusters(JournalBinding, SeveralClusters):
     def __init__(self, tape: Tape) -> None:
         JournalBinding.__init__(self, tape)
         cluster = tape.record.doors["cluster"]
-        places = {name: _Place(str(where)) for name, where in cluster["members"].items()}
-        SeveralClusters.__init__(self, (Member(n, cast(Any, p)) for n, p in places.items()))
+        SeveralClusters.__init__(self, members_of(cluster))
         self._take_news(cluster)
         tape.told = self._take_news
 
@@ -223,26 +222,34 @@ class JournalClusters(JournalBinding, SeveralClusters):
 
     def _status(self, found: Answer) -> ClusterStatus:
         """The union, with the status of each cluster."""
-        plain = super()._status(found)
         rows = status_rows(self._record.status)
         known = dict(zip(rows.keys, rows.values, strict=True))
-        whole = status_of(changed(known, found.get("status")))
-        parts = {
-            name: ClusterStatus.from_dict(each) for name, each in whole.get("parts", {}).items()
-        }
-        return SeveralStatus(
-            parts,
-            list(whole.get("problems", ())),
-            state=plain.state,
-            target_state=plain.target_state,
-            max_count=plain.max_count,
-            max_core_count=plain.max_core_count,
-            nodearrays=[array for part in parts.values() for array in part.nodearrays or ()],
-        )
+        return union_of(status_of(changed(known, found.get("status"))))
 
     def as_read(self) -> tuple[ClusterStatus, NodeList]:
         found = self._tape.next("as_read")
         return self._status(found), NodeList.from_dict({"nodes": self._nodes(found)})
+
+
+def union_of(recorded: Mapping[str, Any]) -> SeveralStatus:
+    """The status of several clusters as a record has it, with that of each."""
+    plain = ClusterStatus.from_dict(recorded)
+    parts = {n: ClusterStatus.from_dict(each) for n, each in recorded.get("parts", {}).items()}
+    return SeveralStatus(
+        parts,
+        list(recorded.get("problems", ())),
+        state=plain.state,
+        target_state=plain.target_state,
+        max_count=plain.max_count,
+        max_core_count=plain.max_core_count,
+        nodearrays=[array for part in parts.values() for array in part.nodearrays or ()],
+    )
+
+
+def members_of(cluster: Answer) -> Iterator[Member]:
+    """The clusters that a record names, each of which only says which one it is."""
+    for name, where in cluster["members"].items():
+        yield Member(name, cast(Any, _Place(str(where))))
 
 
 class _Place:
