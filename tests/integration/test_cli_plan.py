@@ -67,6 +67,19 @@ def test_nodes_that_go(site):
     assert {node.target_state for node in site.cluster.nodes.values()} == {"Started"}
 
 
+def test_nodes_are_told_of_by_number(grid):
+    """In whatever order they are listed: those that go, and those that stay."""
+    grid.config |= WITHOUT_HOSTS
+    now = clock.use_mock_clock()
+    for number in (8, 10, 2, 9, 1, 7):
+        grid.cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    grid("autoscale")
+    now.sleep(IDLE)
+    assert "- delete  htc-1 … htc-10 (6 of htc/Standard_F4s)" in grid("plan", code=2)
+    grid.config["autoscale"] = {**grid.config["autoscale"], "min_lifetime": 10_000}
+    assert "htc-1 … htc-10 kept: has been there for 301 of 10000 seconds" in grid("plan")
+
+
 def test_nodes_that_stay_though_they_are_idle(site):
     """By the guard that spares them."""
     site.scheduler.queue("a", slots=1, **{"node.exists": False})

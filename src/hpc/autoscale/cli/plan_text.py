@@ -14,6 +14,7 @@ from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob, shorte
 from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import in_time
+from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
 from hpc.autoscale.rehearsal.changes import without_moot
@@ -82,7 +83,7 @@ def _lines_of_group(group: Sequence[PlannedChange], width: int) -> Iterator[Line
     first = group[0]
     sign, style = SIGNS[first.action]
     count = sum(row.count for row in group)
-    names = shorten(row.node for row in group if row.node)
+    names = shorten(sorted((row.node for row in group if row.node), key=name_order))
     what = f"{count} of {first.bucket}" if first.action == "create" else names
     if first.action != "create" and first.bucket:
         what = f"{what} ({f'{count} of ' if count > 1 else ''}{first.bucket})"
@@ -129,7 +130,7 @@ def _kept(found: Rehearsal, width: int) -> Iterator[Line]:
         if command in ("create", "start"):
             said = f"{counted(len(names), 'node')} not asked for yet: {text} [{code}]"
         else:
-            said = f"{shorten(names)} kept: {text} [{code}]"
+            said = f"{shorten(sorted(names, key=name_order))} kept: {text} [{code}]"
         yield from _wrapped("plain", f"  {on_one_line(said)}", width, "    ")
 
 
