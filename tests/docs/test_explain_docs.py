@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.failing_cloud import F4, a_site
+from builders.site_commands import site_command as site_command
 from hpc.autoscale import cli
 from hpc.autoscale.simulator import serve
 
@@ -69,3 +71,21 @@ def test_the_sessions(azscale):
         assert all(len(line) <= 80 for line in printed.splitlines()[2:])
     if os.environ.get("EXPLAIN_DOCS") == "write":
         PAGE.write_text(text, "utf-8")
+
+
+def test_the_node(site_command, tmp_path):
+    """What is printed of a node whose time is over."""
+    ((command, line),) = (text.splitlines() for text in blocks("node"))
+    with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as site:
+        site_command.serve(site)
+        site.want(1)
+        site.run()
+        site.wait(60)
+        site.run()
+        site.want(0)
+        site.run()
+        site.wait(60)
+        site.run()
+        site.wait(250)
+        printed = site_command(*command.removeprefix("$ azscale ").split())
+    assert printed.splitlines()[0] == line

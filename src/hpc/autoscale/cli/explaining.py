@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import PassSummary, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
-from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autostop.decision import Answer
+from hpc.autoscale.autostop.ledger import ledger_path
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.completion import completed_by
+from hpc.autoscale.cli.drivers import RequestSetDriver
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.trouble import verdict_on_trouble
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
@@ -31,7 +34,6 @@ from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.supposing import OwnState
 from hpc.autoscale.explaining.text import lines_of
-from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -40,7 +42,8 @@ from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.guards import Gate, Refusal
 from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.rehearsal.rehearsing import rehearse
+from hpc.autoscale.rehearsal.fates import Fates
+from hpc.autoscale.rehearsal.rehearsing import rehearse, rehearse_stop
 from hpc.autoscale.results.verdicts import Stand, Verdict
 from hpc.autoscale.util import json_dump
 
@@ -121,22 +124,10 @@ def look(
         seen.append((calculator, list(jobs)))
         return calculator, jobs
 
-    idle_passes: list[dict[Any, int] | None] = []
-
-    def note_history(demand: DemandResult) -> None:
-        # it is closed when the pass has ended
-        calculator, _ = seen[-1]
-        found = Faults().guard("reading the history", calculator.node_history.sightings)
-        known: dict[object, int] | None = None
-        if found is not None:
-            known = {key: each.idle_passes for key, each in found.items()}
-        idle_passes.append(known)
-
     summary = rehearse(
         config,
         new_driver,
         new_calculator=watched,
-        demand_known=note_history,
         demand_only=True,
     ).summary
     calculator, jobs = seen[-1]
@@ -156,10 +147,30 @@ def look(
         waiting,
         set_aside,
         held,
-        idle_passes[-1],
+        Fates(
+            lambda: rehearse(config, new_driver, new_calculator=new_calculator),
+            _asking_autostop(config, new_driver),
+        ).of,
         ask_again=_asking_again(config, new_driver, new_calculator),
         is_timed=_is_timed(config),
     )
+
+
+def _asking_autostop(
+    config: Config, new_driver: Callable[[], SchedulerDriver]
+) -> Callable[[str], Answer | None]:
+    """What a node is told that asks whether it may stop; None where no node does: the configuration
+    says nothing of autostop, and nobody has kept stops."""
+
+    def ask(node_id: str) -> Answer | None:
+        driver = new_driver()
+        kept = os.path.exists(ledger_path(config, driver.autoscale_home))
+        if config.get("autostop") is None and not kept:
+            return None
+        has_scheduler = not isinstance(driver, RequestSetDriver)
+        return rehearse_stop(config, new_driver, node_id, has_scheduler=has_scheduler)
+
+    return ask
 
 
 def _is_timed(config: Config) -> bool:

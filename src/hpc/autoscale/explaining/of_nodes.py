@@ -1,6 +1,8 @@
 """The verdict on one node of a scene.
 
 It says why the node is there, why it is not deleted, what it waits for, and what the server says.
+What becomes of it is not worked out here: a rehearsal of the next pass has it, and autostop itself
+answers what the node would be told (`Fate`).
 """
 
 from __future__ import annotations
@@ -8,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpc.autoscale import clock
-from hpc.autoscale.explaining.scene import Scene
+from hpc.autoscale.explaining.scene import Fate, Scene
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
-from hpc.autoscale.node.guards import GUARDS, key_of
+from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
@@ -19,6 +21,14 @@ from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 
 _READY = ("Ready", "Started")
+_GOING = {"delete": "deletes it", "stop_worker": "stops its worker"}
+_COMING = {"start": "starts it", "start_worker": "starts its worker"}
+_OTHERWISE = {
+    # what else the next pass does with a node: the code, and what is said
+    "undrain": ("TakenBack", "lets it take work again"),
+    "join": ("Joins", "gives it to the scheduler"),
+    "drain": ("Drains", "has it drained: it goes when the scheduler has let it go"),
+}
 
 
 def find_node(name: str, scene: Scene) -> Node | None:
@@ -44,21 +54,70 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     """What is to be said of a node, what matters most first."""
     said = scene.calculator.node_mgr.get_status_messages([node])
     message = said.get(str(node.delayed_node_id.node_id), "")
-    guards = list(_guards(node, scene))
+    fate = scene.fate(node) if scene.fate is not None and node.exists else Fate()
     yield from _by_state(node, scene, message)
+    yield from _next_pass(fate)
     if node.assignments:
         yield Cause("HasJobs", f"it has work: {_work(node)}")
     elif node.keep_alive:
         yield Cause("KeepAlive", "it is to be kept alive (KeepAlive in CycleCloud)")
-    elif node.exists and node.state in _READY:
-        yield _idle(node, scene)
-    for code, text in guards:
-        if code not in ("HasJobs", "KeepAlive"):
-            yield Cause(code, f"it is not deleted now: it {text}", nearness=1)
+    elif node.exists and _is_up(node) and not _goes(fate):
+        yield _idle(node, scene, fate)
+    yield from _otherwise(fate)
+    yield from _what_keeps(node, fate)
     if node.closed:
         yield Cause("Closed", "it takes no work now: it is on its way out, or nobody can tell")
     if message and node.state in _READY:
         yield Cause("StatusMessage", f"CycleCloud says: {message}", said=message)
+
+
+def _is_up(node: Node) -> bool:
+    return node.state in _READY or not node.managed
+
+
+def _next_pass(fate: Fate) -> Iterator[Cause]:
+    """Whether a node goes in the next pass, or comes."""
+    for action in fate.actions:
+        if action in _GOING:
+            why = f": it {fate.reason}" if fate.reason else ""
+            spared = f"; what would spare it: {fate.spared_by}" if fate.spared_by else ""
+            yield Cause("Goes", f"the next pass {_GOING[action]}{why}{spared}")
+        elif action in _COMING:
+            yield Cause("Comes", f"the next pass {_COMING[action]}")
+
+
+def _otherwise(fate: Fate) -> Iterator[Cause]:
+    """What else the next pass does with a node that stays."""
+    if _goes(fate):
+        return
+    for action in fate.actions:
+        if action in _OTHERWISE:
+            code, text = _OTHERWISE[action]
+            yield Cause(code, f"the next pass {text}")
+
+
+def _goes(fate: Fate) -> bool:
+    return any(action in _GOING for action in fate.actions)
+
+
+def _what_keeps(node: Node, fate: Fate) -> Iterator[Cause]:
+    """Why a node stays, beside having work."""
+    told = {"HasJobs"} if node.assignments else {"KeepAlive"} if node.keep_alive else set()
+    for refusal in fate.refusals:
+        if refusal.code not in told:
+            told.add(refusal.code)
+            done = "started" if refusal.command == "start" else "deleted"
+            yield Cause(refusal.code, f"it is not {done} now: it {refusal.text}", nearness=1)
+    if fate.is_left:
+        text = (
+            "it is not deleted now: others like it were told that they may stop, and it is wanted"
+        )
+        yield Cause("OthersStop", text, nearness=1)
+    for problem in fate.problems:
+        yield Cause("Trouble", f"in the next pass something goes wrong: {problem}", nearness=1)
+    if fate.answer is not None:
+        code = "MayStop" if fate.answer.accepted else "MayNotStop"
+        yield Cause(code, f"if it asks by itself (autostop): {fate.answer.text}", nearness=1)
 
 
 def _by_state(node: Node, scene: Scene, message: str) -> Iterator[Cause]:
@@ -70,7 +129,9 @@ def _by_state(node: Node, scene: Scene, message: str) -> Iterator[Cause]:
         held = scene.held.get(node.name)
         text = held.text if held else f"the next pass asks for it, for {_work(node)}"
         yield Cause("Planned", text)
-    elif node.exists and node.state not in _READY:
+    elif node.exists and node.state == AWAY:
+        yield Cause("ClusterAway", "its cluster does not answer, so nothing is done with it")
+    elif node.exists and not _is_up(node):
         yield _boots(node, scene, message)
     elif node.state not in _READY and not node.assignments:
         yield Cause("AtRest", "it rests, and takes no place: it is started when a job needs it")
@@ -89,34 +150,13 @@ def _boots(node: Node, scene: Scene, message: str) -> Cause:
     return Cause("Boots", text, said=message)
 
 
-def _idle(node: Node, scene: Scene) -> Cause:
-    """A node without work: for how long of what."""
-    timeout = parse_idle_timeout(scene.config, node)
-    since = node.last_match_time_unix
-    if not since:
+def _idle(node: Node, scene: Scene, fate: Fate) -> Cause:
+    """A node without work that stays: for how long of what."""
+    timeout, idle = parse_idle_timeout(scene.config, node), fate.idle_seconds
+    if idle is None:
         return Cause("Idle", f"nobody needs it; it goes when that was so for {in_time(timeout)}")
-    idle = max(0.0, clock.time() - since)
-    until = since + timeout
-    text = f"nobody has needed it for {in_time(idle)}, of {in_time(timeout)} until it goes"
-    if until > clock.time():
-        return Cause("Idle", text, until=until)
-    said = f"nobody has needed it for {in_time(idle)}, and it may be idle for {in_time(timeout)}"
-    return Cause("Idle", f"{said}: it goes unless something stands against that")
-
-
-def _guards(node: Node, scene: Scene) -> Iterator[tuple[str, str]]:
-    """What stands against draining a node because it is idle, of every guard."""
-    gate = scene.calculator.node_mgr.gate
-    facts = gate.facts
-    if not (node.exists and node.managed) or node.state not in _READY:
-        return
-    if scene.idle_passes is None:
-        facts.min_idle_passes = 0
-    else:
-        facts.idle_passes = scene.idle_passes
-    facts.why.setdefault(key_of(node), "idle")
-    for guard in GUARDS.values():
-        if guard.applies("drain", gate) and not guard.is_ration:
-            text = guard.objection(node, gate, "drain")
-            if text:
-                yield guard.code, text
+    if idle <= timeout:
+        text = f"nobody has needed it for {in_time(idle)}, of {in_time(timeout)} until it goes"
+        return Cause("Idle", text, until=clock.time() + timeout - idle)
+    text = f"nobody has needed it for {in_time(idle)}, and it may be idle for {in_time(timeout)}"
+    return Cause("Idle", text)

@@ -6,11 +6,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpc.autoscale.autostop.decision import Answer
 from hpc.autoscale.explaining.asking import AskAgain, Queue
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.results.verdicts import Verdict
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What becomes of a node in the next pass, as a rehearsal of that pass has it.
+
+    - `actions`: what is done with it: `delete`, `drain`, `join`, `undrain`, `start`, `stop_worker`
+    - `reason`: why it goes, in words, and `spared_by`: what would keep it
+    - `refusals`: what stood against what the pass wanted to do with it
+    - `idle_seconds`: for how long it has had no work; None where nobody knows
+    - `is_left`: it could go, and stays because others were told that they may stop
+    - `problems`: what went wrong in the pass
+    - `answer`: what it is told when it asks whether it may stop; None where nodes do not ask
+    """
+
+    actions: tuple[str, ...] = ()
+    reason: str = ""
+    spared_by: str = ""
+    refusals: tuple[Refusal, ...] = ()
+    idle_seconds: float | None = None
+    is_left: bool = False
+    problems: tuple[str, ...] = ()
+    answer: Answer | None = None
 
 
 @dataclass
@@ -22,8 +46,7 @@ class Scene:
     - `held`: new nodes that the next pass does not ask for yet, by name, and why
     - `ask_again`: what a job gets of another such pass, with a change; None where nobody can ask
     - `is_timed`: whether a pass may come to something else when it has more time, or less
-    - `idle_passes`: in how many passes in a row nodes were seen idle, by NodeId;
-      None where nobody counts that
+    - `fate`: what becomes of a node in the next pass; None where nobody can ask
     """
 
     config: Mapping[str, Any]
@@ -33,7 +56,7 @@ class Scene:
     waiting: Callable[[str], Verdict | None]
     set_aside: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, Refusal] = field(default_factory=dict)
-    idle_passes: Mapping[Any, int] | None = None
+    fate: Callable[[Node], Fate] | None = None
     ask_again: AskAgain | None = None
     is_timed: bool = False
 

@@ -59,6 +59,11 @@ class ReasonsOfPass:
         found = Faults().guard("reading the node history", history.find_unmatched, -1) or []
         self._since: dict[object, float] = {node_id: since for node_id, _, since in found}
 
+    @property
+    def idle(self) -> dict[object, float]:
+        """For how many seconds nodes have had no work, by key, where the history knows that."""
+        return {key: max(0.0, self._now - since) for key, since in self._since.items() if since}
+
     def of(self, action: Action, node: Seen) -> Said:
         """Why something is done with a node."""
         if action == "join":

@@ -21,6 +21,9 @@ from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary, SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.autostop.decision import Answer
+from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.job.demand import DemandResult
@@ -50,6 +53,7 @@ from hpc.autoscale.rehearsal.recording import (
     recording_runner,
 )
 from hpc.autoscale.rehearsal.state import StateCopy
+from hpc.autoscale.requestsets.store import RequestStore, store_path
 from hpc.autoscale.results.verdicts import Stand
 
 TIMED = (
@@ -70,7 +74,8 @@ class Rehearsal:
     cluster cost per hour. `demand` is that of `summary`; its nodes are as they would be after the
     commands. `calculator`: what demand was calculated with. `at`: the time, in unix seconds.
     `inputs`: what the pass was made from, as far as it decides. `searches`: how far
-    searches for nodes at the least cost went (`leastcost.searches`).
+    searches for nodes at the least cost went (`leastcost.searches`). `idle`: for how many seconds
+    nodes have had no work, by key (`guards.key_of`).
     """
 
     summary: PassSummary
@@ -81,6 +86,7 @@ class Rehearsal:
     inputs: Inputs = field(default_factory=Inputs, repr=False, compare=False)
     calculator: DemandCalculator | None = field(default=None, repr=False, compare=False)
     searches: tuple[int | None, ...] = ()
+    idle: Mapping[object, float] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def demand(self) -> DemandResult:
@@ -172,7 +178,10 @@ def rehearse(
         try:
             began, one = clocks.time(), autoscaler.look(interval)
             summary = _of_the_site(one.summary(began, clocks.time()), state)
-            rows = _rows(one, recorder.commands)
+            calculator = one.calculator
+            reasons = ReasonsOfPass(one.config, calculator) if calculator is not None else None
+            rows = _rows(one, recorder.commands, reasons)
+            idle = reasons.idle if reasons is not None else {}
         finally:
             autoscaler.driver.close_histories()
     recorder.heard_configuration(config)
@@ -180,13 +189,46 @@ def rehearse(
         summary = replace(summary, notes=(*summary.notes, TIMED))
     costs = at_first, at_first.changed_by(rows)
     went = tuple(searches.went)
-    return Rehearsal(summary, tuple(rows), *costs, began, recorder.inputs, one.calculator, went)
+    return Rehearsal(summary, tuple(rows), *costs, began, recorder.inputs, calculator, went, idle)
 
 
 def _explain(jobs: Sequence[UnsatisfiedJob]) -> None:
     """Work out now why jobs wait: what is recorded afterwards charges and releases limits."""
     for job in jobs:
         _ = job.cause.said, job.cause.verdict
+
+
+def rehearse_stop(
+    config: Mapping[str, Any],
+    driver: SchedulerDriver | NewDriver,
+    instance: str,
+    *,
+    new_binding: NewBinding = new_cluster_bindings,
+    has_scheduler: bool = True,
+) -> Answer:
+    """What a node is told now that asks whether it may stop, by its InstanceId or NodeId: the
+    service's own answer. Nothing is changed, and nothing is reserved.
+
+    `has_scheduler`: as for `autostop.service.StopService`; other arguments as for `rehearse`.
+    """
+    makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
+    make = cast(NewDriver, driver) if makes_one else None
+    first = hooks.checked_driver(make() if make else driver)
+    recorder, home = Recorder(notes_inputs=False), first.autoscale_home
+    with StateCopy(config, home) as state:
+        recording = RecordingDriver(first, recorder, state)
+        doored = _with_doors(config, state, recorder, new_binding)
+        service = StopService(
+            doored,
+            _one_after_another(recording, make) if make else lambda: recording,
+            Ledger(ledger_path(doored, home)),
+            RequestStore(store_path(doored, home)),
+            has_scheduler,
+        )
+        try:
+            return service.ask(instance, "only explained: nothing is done")
+        finally:
+            recording.close_histories()
 
 
 @contextmanager
@@ -237,10 +279,12 @@ def _with_doors(
     }
 
 
-def _rows(one: Pass, commands: Sequence[Command]) -> list[PlannedChange]:
+def _rows(
+    one: Pass, commands: Sequence[Command], reasons: ReasonsOfPass | None
+) -> list[PlannedChange]:
     """The rows of what was recorded, without joining what the scheduler knows already."""
     calculator = one.calculator
-    if calculator is None or not commands:
+    if calculator is None or reasons is None or not commands:
         return []
     section = one.config.get("autoscale") or {}
     reports_hosts = section.get("scheduler_reports_hosts", True)
@@ -258,7 +302,7 @@ def _rows(one: Pass, commands: Sequence[Command]) -> list[PlannedChange]:
             kept = [Seen.of(hosts[node.name], node.key) for node in nodes if node.name in hosts]
         if kept:
             found.append((action, kept))
-    rows = rows_of(found, ReasonsOfPass(one.config, calculator))
+    rows = rows_of(found, reasons)
     # several clusters are asked side by side, so that their creates come in any order
     first = next((i for i, row in enumerate(rows) if row.action == "create"), 0)
     creates = sorted((r for r in rows if r.action == "create"), key=lambda row: row.bucket)

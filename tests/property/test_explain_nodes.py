@@ -1,0 +1,104 @@
+"""What `explain` says of nodes is what the next pass does with them, and what autostop answers.
+
+Sites are drawn as for the laws of plans. Each of their nodes is explained before each pass.
+"""
+
+import copy
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from builders.plan_worlds import PlanWorld, done, truth
+from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.service import StopService
+from hpc.autoscale.cli.explaining import look
+from hpc.autoscale.explaining.of_nodes import explain_node
+from hpc.autoscale.node.guards import GUARDS
+from hpc.autoscale.requestsets.store import RequestStore, store_path
+
+SITES = int(os.environ.get("EXPLAIN_SITES", "6"))
+"""So many sites are drawn; more with `EXPLAIN_SITES`."""
+
+PASSES = 9
+IN_MEMORY = "/dev/shm"
+LEAVING = ("start", "drain", "delete")
+WORK = ("HasJobs", "KeepAlive")
+"""What is said of nodes with work, also where no guard is asked."""
+
+GUARD_CODES = {guard.code for guard in GUARDS.values()} - {*WORK}
+
+
+@pytest.fixture
+def home(monkeypatch):
+    """A directory for the files of a site, in memory where that is possible."""
+    place = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as directory:
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        made = Path(directory) / "site"
+        made.mkdir()
+        yield made
+
+
+def explained(world):
+    """The codes of what is said of each node that there is, by name."""
+    with world.time():
+        scene = look(world.config, world.driver)
+        there = [node for node in scene.nodes if node.exists]
+        return {str(n.name): [c.code for c in explain_node(n, scene).causes] for n in there}
+
+
+@pytest.mark.parametrize("seed", range(SITES))
+def test_what_is_said_of_nodes_comes_true(home, seed):
+    """A node goes in the next pass where that is said, and no other does; a guard that is named is
+    the guard that keeps it; and nothing is changed by asking."""
+    world = PlanWorld(seed, home)
+    for _ in range(PASSES):
+        world.step()
+        before = truth(world)
+        said = explained(world)
+        assert truth(world) == before
+        summary = world.run()
+        rows = done(before, truth(world))
+        gone = {name for action, name in rows if action in ("delete", "stop_worker")}
+        assert {name for name, codes in said.items() if "Goes" in codes} == gone
+        refused = {}
+        for node, command, _, code, *_ in summary.refused:
+            if command in LEAVING:
+                refused.setdefault(str(node.name), set()).add(code)
+        for name, codes in said.items():
+            named = GUARD_CODES.intersection(codes)
+            assert refused.get(name, set()) <= set(codes), name
+            assert named <= refused.get(name, set()), name
+
+
+@pytest.mark.parametrize("seed", range(SITES))
+def test_what_autostop_would_answer_is_what_it_answers(home, seed):
+    """By word and sentence, for a ready node of each pass; asking beforehand reserves nothing."""
+    world = PlanWorld(seed, home)
+    world.settings["autostop"] = {}
+    for _ in range(PASSES):
+        world.step()
+        with world.time():
+            scene = look(world.config, world.driver)
+            ready = [n for n in scene.nodes if n.managed and n.exists and n.state == "Ready"]
+            node = world.rng.choice(ready) if ready else None
+            files = world.keep_files()
+            verdict = explain_node(node, scene) if node else None
+        if node is not None:
+            (said,) = (c for c in verdict.causes if c.code in ("MayStop", "MayNotStop"))
+            answer = asked(copy.deepcopy(world), str(node.delayed_node_id.node_id))
+            assert (said.code == "MayStop") == answer.accepted
+            assert answer.text in said.text
+            world.lay_out(files)
+        world.run()
+
+
+def asked(world, node_id):
+    """What the service tells a node of a world."""
+    config = world.config
+    ledger, store = (of(config, str(world.home)) for of in (ledger_path, store_path))
+    service = StopService(config, world.driver, Ledger(ledger), RequestStore(store), True)
+    with world.time():
+        return service.ask(node_id)
