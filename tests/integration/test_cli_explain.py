@@ -9,6 +9,7 @@ import pytest
 
 from builders.failing_cloud import F4, REGION, a_site
 from builders.site_commands import site_command as site_command
+from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.job.job import Job
 
 ARRAYS = {"htc": {"machine_types": [F4]}, "hpc": {"machine_types": ["Standard_HB120rs_v3"]}}
@@ -61,6 +62,37 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         assert (found["about"], found["code"]) == ("node htc-1", "Failed")
         assert "it has failed: disk broken" in found["line"]
         assert found["causes"][0]["said"] == "disk broken"
+
+
+def test_what_a_node_is_told_that_asks_whether_it_may_stop(azscale):
+    """Where autostop is configured: the service's own answer, of which nothing is kept."""
+    with azscale.at(autostop={}) as site:
+        site.new_jobs = lambda: [Job(name, {"ncpus": 4, "nodearray": "htc"}) for name in "ab"]
+        site.run()
+        site.wait(60)
+        site.run()
+        said = " ".join(azscale("explain", "htc-1").split())
+        assert "MayNotStop if it asks by itself (autostop): htc-1 has work: a" in said
+        site.new_jobs = list
+        for _ in range(2):
+            said = " ".join(azscale("explain", "htc-2").split())
+            assert "if it asks by itself (autostop): htc-2 " in said
+        assert len(site.nodes()) == 2
+        assert not (site.home / "autostop.db").exists()
+
+
+def test_a_node_at_rest(azscale):
+    """It takes no place, until a job needs it."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"})]
+        site.run()
+        site.wait(60)
+        site.new_jobs, jobs = list, site.new_jobs
+        new_cluster_bindings(site.config).deallocate_nodes(names=["htc-1"])
+        site.wait(60)
+        assert "is Deallocated: it rests, and takes no place" in azscale("explain", "htc-1")
+        site.new_jobs = jobs
+        assert "is Deallocated: the next pass starts it" in azscale("explain", "htc-1")
 
 
 def test_a_bucket_and_constraints(azscale):

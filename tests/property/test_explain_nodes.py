@@ -23,11 +23,12 @@ SITES = int(os.environ.get("EXPLAIN_SITES", "6"))
 
 PASSES = 9
 IN_MEMORY = "/dev/shm"
+GOING, COMING = ("delete", "stop_worker"), ("start", "start_worker")
 LEAVING = ("start", "drain", "delete")
-WORK = ("HasJobs", "KeepAlive")
-"""What is said of nodes with work, also where no guard is asked."""
+ASKED_OR_NOT = {"HasJobs", "KeepAlive", "ClusterAway"}
+"""What is said also of nodes about which no guard was asked."""
 
-GUARD_CODES = {guard.code for guard in GUARDS.values()} - {*WORK}
+GUARD_CODES = {guard.code for guard in GUARDS.values()} - ASKED_OR_NOT
 
 
 @pytest.fixture
@@ -45,14 +46,14 @@ def explained(world):
     """The codes of what is said of each node that there is, by name."""
     with world.time():
         scene = look(world.config, world.driver)
-        there = [node for node in scene.nodes if node.exists]
+        there = [n for n in scene.nodes if n.exists or n.delayed_node_id.node_id or not n.managed]
         return {str(n.name): [c.code for c in explain_node(n, scene).causes] for n in there}
 
 
 @pytest.mark.parametrize("seed", range(SITES))
 def test_what_is_said_of_nodes_comes_true(home, seed):
-    """A node goes in the next pass where that is said, and no other does; a guard that is named is
-    the guard that keeps it; and nothing is changed by asking."""
+    """A node goes in the next pass, or is started, where that is said, and no other is; a guard
+    that is named is the guard that keeps it; and nothing is changed by asking."""
     world = PlanWorld(seed, home)
     for _ in range(PASSES):
         world.step()
@@ -61,8 +62,9 @@ def test_what_is_said_of_nodes_comes_true(home, seed):
         assert truth(world) == before
         summary = world.run()
         rows = done(before, truth(world))
-        gone = {name for action, name in rows if action in ("delete", "stop_worker")}
-        assert {name for name, codes in said.items() if "Goes" in codes} == gone
+        for code, actions in (("Goes", GOING), ("Comes", COMING)):
+            seen = {name for action, name in rows if action in actions}
+            assert {name for name, codes in said.items() if code in codes} == seen
         refused = {}
         for node, command, _, code, *_ in summary.refused:
             if command in LEAVING:

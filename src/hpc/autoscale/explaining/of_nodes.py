@@ -54,7 +54,7 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     """What is to be said of a node, what matters most first."""
     said = scene.calculator.node_mgr.get_status_messages([node])
     message = said.get(str(node.delayed_node_id.node_id), "")
-    fate = scene.fate(node) if scene.fate is not None and node.exists else Fate()
+    fate = scene.fate(node) if scene.fate is not None and not _is_planned(node) else Fate()
     yield from _by_state(node, scene, message)
     yield from _next_pass(fate)
     if node.assignments:
@@ -69,6 +69,10 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
         yield Cause("Closed", "it takes no work now: it is on its way out, or nobody can tell")
     if message and node.state in _READY:
         yield Cause("StatusMessage", f"CycleCloud says: {message}", said=message)
+
+
+def _is_planned(node: Node) -> bool:
+    return node.managed and not (node.exists or node.delayed_node_id.node_id)
 
 
 def _is_up(node: Node) -> bool:
@@ -125,7 +129,7 @@ def _by_state(node: Node, scene: Scene, message: str) -> Iterator[Cause]:
     if node.state == "Failed":
         text = message or "the server does not say why"
         yield Cause("Failed", f"it has failed: {text}", said=message)
-    elif not node.exists and node.state != "Deallocated":
+    elif _is_planned(node):
         held = scene.held.get(node.name)
         text = held.text if held else f"the next pass asks for it, for {_work(node)}"
         yield Cause("Planned", text)
@@ -133,7 +137,7 @@ def _by_state(node: Node, scene: Scene, message: str) -> Iterator[Cause]:
         yield Cause("ClusterAway", "its cluster does not answer, so nothing is done with it")
     elif node.exists and not _is_up(node):
         yield _boots(node, scene, message)
-    elif node.state not in _READY and not node.assignments:
+    elif not node.exists and not node.assignments:
         yield Cause("AtRest", "it rests, and takes no place: it is started when a job needs it")
 
 

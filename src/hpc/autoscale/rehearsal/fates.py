@@ -48,15 +48,16 @@ class Fates:
             if each.command in _COMMANDS and (key_of(each.node), str(each.node.name)) == (key, name)
         )
         summary = found.summary
-        is_left = name in summary.idle and name not in summary.drained and not refusals
+        actions = tuple(row.action for row in rows)
+        is_left = name in summary.idle and not refusals
         asks = bool(node.managed and node.state == "Ready" and node_id)
         return Fate(
-            tuple(row.action for row in rows),
+            actions,
             reason,
             "" if leaves is None else leaves.spared_by,
             refusals,
             found.idle.get(key),
-            is_left and leaves is None,
+            is_left and not {"drain", *_LEAVING}.intersection(actions),
             tuple(map(str, summary.errors)),
             self._ask(str(node_id)) if asks else None,
         )
