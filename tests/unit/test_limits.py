@@ -310,6 +310,8 @@ def a_status(most, *sizes):
         # nobody holds to the figure, or there is none
         (a_status(10, (11, 0)), 4, 4, (limits.NO_LIMIT, 4)),
         (a_status(None, (11, 0)), 4, 4, (limits.NO_LIMIT, 4)),
+        (a_status("many", (11, 0)), 4, 4, (limits.NO_LIMIT, 4)),
+        (a_status(10, ("many", None), (10, 6)), 4, 4, (10, 4)),
     ],
 )
 def test_nodes_of_a_cluster_are_counted_as_its_server_does(status, there, running, expected):

@@ -559,11 +559,8 @@ class StatedLimits:
     ) -> dict[str, _SharedLimit]:
         """The limits that the status of a whole cluster states. `running`: those of the nodes in
         use that are not on their way out."""
-        cores, nodes = used
-        try:
-            most, nodes = nodes_of_cluster(status, nodes, running)
-        except (ValueError, TypeError, OverflowError):
-            most = NO_LIMIT
+        cores, there = used
+        most, nodes = nodes_of_cluster(status, there, running)
 
         def figure(field: str, value: Any, default: int) -> int:
             found = read(field, value, default)  # says so where it is none
@@ -609,22 +606,29 @@ class StatedLimits:
         return found
 
 
-def nodes_of_cluster(status: Any, there: int, running: int) -> tuple[int, int]:
+def nodes_of_cluster(status: object, there: int, running: int) -> tuple[int, int]:
     """How many nodes a cluster may have, and how many of them it has, as its server counts.
 
     `there`: the nodes that take a place; `running`: those of them that are not on their way out.
     NO_LIMIT where nobody holds to the figure of the cluster: a bucket of it may have more. Where
     the server has room for more nodes than that leaves, it does not count all that run, such as the
-    one of the scheduler. ValueError, TypeError or OverflowError for a figure that is none.
+    one of the scheduler. Figures that are none say nothing.
     """
-    arrays = status.nodearrays or ()
+    most = _said(status, "max_count", NO_LIMIT)
+    arrays = getattr(status, "nodearrays", None) or ()
     buckets = [bucket for array in arrays for bucket in getattr(array, "buckets", None) or ()]
-    most = number(status.max_count, NO_LIMIT)
     is_bounded = getattr(status, "is_bounded", True)
-    if not is_bounded or any(number(bucket.max_count, 0) > most for bucket in buckets):
+    if not is_bounded or any(_said(bucket, "max_count", 0) > most for bucket in buckets):
         return NO_LIMIT, there
-    room = max((number(bucket.available_count, 0) for bucket in buckets), default=0)
+    room = max((_said(bucket, "available_count", 0) for bucket in buckets), default=0)
     return most, there - max(0, room - max(0, most - running))
+
+
+def _said(part: object, field: str, default: int) -> int:
+    try:
+        return number(getattr(part, field, None), default)
+    except (ValueError, TypeError, OverflowError):
+        return default
 
 
 def _fields(status: object, most: tuple[str, ...], used: tuple[str, ...]) -> tuple[str, str]:
