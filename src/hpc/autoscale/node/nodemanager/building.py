@@ -332,8 +332,7 @@ class Built:
         )
 
     def _reader(self, where: str) -> Figure:
-        """What reads figures of a part of the status; one that is none is reported, and not
-        heeded."""
+        """What reads figures of a part of the status, and reports one that is none."""
         return lambda field, value, default: self._figure(
             value, default, f"{where}: {wire_name(field)}"
         )
