@@ -3,6 +3,7 @@ unless asked for."""
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -42,12 +43,19 @@ def simulator():
 @pytest.fixture
 def azscale(simulator, tmp_path):
     """Run azscale in a process of its own with a configuration; its result."""
-    (tmp_path / "mydriver.py").write_text(DRIVER)
     path = tmp_path / "autoscale.json"
 
     def run(
-        *args, text=None, env=None, cluster="demo", stdout=subprocess.PIPE, mode=0o600, **config
+        *args,
+        text=None,
+        env=None,
+        cluster="demo",
+        stdout=subprocess.PIPE,
+        mode=0o600,
+        code=DRIVER,
+        **config,
     ):
+        (tmp_path / "mydriver.py").write_text(code)
         config = {**simulator.connection(cluster), **config}
         path.write_text(json.dumps(config) if text is None else text)
         path.chmod(mode)
@@ -65,11 +73,13 @@ def azscale(simulator, tmp_path):
     return run
 
 
-def the_line(result, code=1):
-    """The one line on stderr; everything else about it is as it should be."""
+def the_line(result, code=1, is_odd=False):
+    """The one line on stderr; everything else about it is as it should be. `is_odd`: a stack trace
+    is offered, which tells more."""
     assert result.returncode == code, result
     (line,) = result.stderr.splitlines()
-    assert line.startswith("Error '")
+    assert re.match(r"azscale [a-z_]+: error: ", line)
+    assert "--debug" not in line or is_odd
     assert "Traceback" not in (result.stdout or "") + result.stderr
     assert "None" not in line
     return line
@@ -429,7 +439,16 @@ def test_a_stack_trace_for_those_who_want_one(azscale, asked):
     result = azscale("connect", *asked, env=env, cluster_name="nowhere")
     assert result.returncode == 1
     assert "Traceback" in result.stderr
-    assert result.stderr.splitlines()[-1].startswith("Error '")
+    assert result.stderr.splitlines()[-1].startswith("azscale connect: error: ")
+
+
+def test_where_a_stack_trace_is_offered(azscale):
+    """Where something has failed that nobody foresaw, as a driver can."""
+    broken = (
+        "class Broken(Driver):\n    def _read_jobs_and_nodes(self, config):\n        {}['queue']"
+    )
+    result = azscale("jobs", driver="mydriver:Broken", code=DRIVER + broken)
+    assert the_line(result, is_odd=True).endswith("'queue' (azscale --debug shows more)")
 
 
 def test_a_log_file_gets_the_stack_trace(azscale, tmp_path):

@@ -120,14 +120,14 @@ def test_jobs_that_wait(grid):
     """For a limit, as soon as it is free."""
     grid.scheduler.queue("a", slots=44)
     text = " ".join(grid("plan", code=2).split())
-    assert "! 1 job will wait (a): " in text
+    assert "! 1 job (a) waits: " in text
 
 
 def test_a_job_that_can_never_run(grid):
     """The exit code is 3, whatever else there is to do."""
     grid.scheduler.queue("a", slots=1)
     grid.scheduler.queue("b", slots=1, ncpus=1000)
-    assert "! 1 job can never run (b): " in grid("plan", code=3)
+    assert "! 1 job (b) can never run: " in grid("plan", code=3)
 
 
 def test_json(site):

@@ -229,9 +229,8 @@ def test_exactly_as_many_as_the_quota_allows(site, simulator):
     for said in (f"{full} or planned (100 cores planned)", full, full):
         site("autoscale")
         assert len(started(simulator)) == 25
-        assert "job big lacks 35 slots" in site.errors
-        assert "standardFSv2Family" in site.errors
-        assert f"{said}\n" in site.errors
+        assert "1 job (big) waits: the quota of standardFSv2Family" in site.errors
+        assert f"{said}, and a node takes 4\n" in site.errors
         simulator.clock.advance(30)
     out = site("analyze", "-j", "big")
     assert "35 slots short" in out
@@ -300,7 +299,19 @@ def test_a_server_that_never_answers(site, simulator):
     for line, number in ((first, 1), (second, 2)):
         assert line.startswith(f"{silent.url}/clusters/demo/status?nodes=false: no answer")
         assert line.endswith(f" s; try {number} of 2)")
-    assert error.startswith(f"Error '{silent.url}")
+    assert error.startswith(f"azscale nodes: error: {silent.url}")
+
+
+def test_what_cannot_be_explained_is_said_once(site, simulator):
+    """On stdout, with exit code 1: a job that is not in the queue, and whatever is asked about
+    while the server does not answer."""
+    site.jobs(mine=1)
+    assert "did you mean 'mine'?" in site("explain", "mien", code=1)
+    assert site.errors == ""
+    simulator.faults.add("no_reply", endpoint="status")
+    assert "nobody can tell, because CycleCloud" in site("explain", "mine", code=1)
+    assert site.errors == ""
+    simulator.faults.clear()
 
 
 def test_nodes_by_hand(site, simulator):
@@ -649,7 +660,7 @@ def test_a_request_that_never_arrived(site, simulator, plan):
     """It is said that the plan was not carried out, and it can be later."""
     simulator.faults.add("no_reply", endpoint="create_nodes")
     site("apply", plan, code=1)
-    assert site.errors.splitlines()[-1].startswith("Error")
+    assert site.errors.splitlines()[-1].startswith("azscale apply: error: ")
     assert started(simulator) == []
     simulator.faults.clear()
     site("apply", plan)

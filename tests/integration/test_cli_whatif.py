@@ -48,7 +48,7 @@ def test_another_quota(site):
     assert table["nodes after the pass"] == ["4", "8"]
     assert table["+ create htc/Standard_F4s_v2"] == ["4", "8"]
     assert table["nodes cost per hour"] == ["$0.68", "$1.35"]
-    assert "What waits now:\n  6 jobs (j4 … j9) wait: " in text
+    assert "What waits now:\n  6 jobs (j4, j5, j6, …) wait: " in text
     assert "What waits then:\n  2 jobs (j8, j9) wait: " in text
     assert all(len(line) <= 80 for line in text.splitlines())
     assert site.cluster.get_nodes().nodes == []

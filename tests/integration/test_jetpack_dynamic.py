@@ -113,8 +113,7 @@ def test_limits_are_those_of_the_array_it_extends(site):
     file.write_text(json.dumps([wish, {"Name": "few", "TargetCount": 2}]))
     site("request", f"--file={file}")
     assert arrays(site) == {"few": 2, "own": 1}
-    assert "request:standard/own lacks 1 slot" in site.errors
-    assert "NodeArray(few)" in site.errors
+    assert "1 job (request:standard/own) waits: the limit of nodearray few" in site.errors
     rooms = {row["nodearray"]: row["available_count"] for row in rows(site, "buckets")}
     assert (rooms["few"], rooms["own"]) == (0, 0)
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hpc.autoscale.autoscaler import PassError, PassSummary, SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.autoscaler.summary import Explanation
 
 
 def names(count, stem="htc"):
@@ -47,8 +48,8 @@ def test_what_went_wrong_has_lines_of_its_own():
     )
     assert str(summary).splitlines() == [
         "3 jobs, 2 not satisfied, 1 set aside, 1 error, in 0.0 s",
-        "  job a lacks 35 slots: NodeArray(htc) is full",
-        "  job b lacks 1 node: no GPU anywhere",
+        "  1 job (a) waits: NodeArray(htc) is full",
+        "  1 job (b) waits: no GPU anywhere",
         "  job c set aside: TypeError: no",
         "  nodearray x has no buckets",
         "  draining nodes: qmod failed",
@@ -56,11 +57,27 @@ def test_what_went_wrong_has_lines_of_its_own():
 
 
 def test_many_of_a_kind_are_counted():
-    """Five are shown."""
+    """Five are shown; of jobs the first three of each cause."""
+    notes = tuple(f"note {n}" for n in range(8))
+    shared = Explanation(lambda: ("no", None))
+    unsatisfied = tuple(UnsatisfiedJob(str(i), 1, shared) for i in range(5000))
+    lines = str(PassSummary(jobs=5000, unsatisfied=unsatisfied, notes=notes)).splitlines()
+    assert lines[1] == "  5000 jobs (0, 1, 2, …) wait: no"
+    assert len(lines) == 8
+    assert lines[-1] == "  … and 3 more like this"
+
+
+def test_jobs_whose_reasons_are_not_known_to_be_one():
+    """Are told together where the same is said of them; the first eight groups are looked at."""
     unsatisfied = tuple(UnsatisfiedJob(str(i), 1, "no") for i in range(5000))
     lines = str(PassSummary(jobs=5000, unsatisfied=unsatisfied)).splitlines()
-    assert len(lines) == 7
-    assert lines[-1] == "  … and 4995 more like this"
+    assert (
+        lines[1:]
+        == [
+            "  4992 jobs (8, 9, 10, …) wait: 4992 other reasons: azscale explain JOB says which",
+            "  8 jobs (0, 1, 2, …) wait: no",
+        ][::-1]
+    )
 
 
 def test_fields_are_json():

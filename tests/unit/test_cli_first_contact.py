@@ -90,6 +90,14 @@ def test_help_of_a_command_needs_no_configuration(typed, command):
     assert f"azscale {command}" in typed(command, "--help")
 
 
+def test_help_can_be_asked_for_as_a_word(typed):
+    """Of all commands, or of one."""
+    assert typed("help") == typed("--help")
+    assert typed("help", "plan") == typed("plan", "--help")
+    typed("help", "plna", code=2)
+    assert "there is no command 'plna'; did you mean 'plan'?" in typed.err
+
+
 def test_a_bare_command_says_what_to_do_next(typed):
     """To make a configuration, or what can be done with the one that there is."""
     assert "azscale initconfig" in typed(code=1)

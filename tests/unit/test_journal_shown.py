@@ -89,7 +89,7 @@ def test_a_pass_in_words_has_all_that_went_wrong(journal, azscale):
         "  - delete htc-1 of htc/F4s, $0.20/h (idle)",
         "  ~ drain htc-1 of htc/F4s",
         "  + start_worker rack-1 of on-premises",
-        "  job job-0 lacks 1 slots: quota is used up",
+        "  job job-0 lacks 1 slot: quota is used up",
         "  … and 3 more",
         "  creating nodes: no",
         "  one host is missing",

@@ -159,7 +159,7 @@ def test_limits_that_do_not_apply_are_left_out() -> None:
     quotas = of_records([a_pass_record(0)]).quotas
     assert [(q.name, q.used, q.most) for q in quotas] == [
         ("htc/Standard_F4s_v2: nodes", 1, 10),
-        ("regional quota of westus2: cores", 4, 40),
+        ("core quota of westus2: cores", 4, 40),
     ]
 
 
@@ -251,7 +251,7 @@ def test_a_journal_without_a_pass_has_a_page_too() -> None:
 
 def sizes_of_charts(text: str) -> list[list[float]]:
     """Width and height of each."""
-    boxes = re.findall(r'<svg [^>]*viewBox="0 0 ([^"]*)"', text)
+    boxes = re.findall(r'<figure.*?<svg [^>]*viewBox="0 0 ([^"]*)"', text)
     return [[float(number) for number in box.split()] for box in boxes]
 
 
@@ -539,8 +539,8 @@ def test_limits_of_several_clusters_are_their_own() -> None:
     record = a_pass_record(0)
     record.status = {"parts": {"east": a_status(4, 40), "west": a_status(8, 40)}}
     named = {quota.name: quota.used for quota in of_records([record]).quotas}
-    assert named["east: regional quota of westus2: cores"] == 4
-    assert named["west: regional quota of westus2: cores"] == 8
+    assert named["east: core quota of westus2: cores"] == 4
+    assert named["west: core quota of westus2: cores"] == 8
 
 
 def test_without_a_token_only_this_machine_is_answered(journal: Path) -> None:
@@ -694,3 +694,45 @@ def test_a_time_that_is_none_breaks_no_page(journal: Path, tmp_path: Path, at: s
     main(["report", str(journal), "--out", str(tmp_path / "page.html")])
     text = (tmp_path / "page.html").read_text()
     assert "at: expected unix seconds" in text and "Nodes by bucket" in text
+
+
+def test_a_legend_is_cut_nowhere() -> None:
+    """It stands below the drawing, in whole: causes are long, and a telephone is narrow."""
+    cause = "the server says a great deal about nodearrays and quotas, and at last what matters"
+    history = of_records(a_pass_record(n, [], [a_waiting_job("1", cause)]) for n in range(2))
+    text = page(history)
+    (legend,) = re.findall(r'<ul class="legend">(.*?)</ul>', text)
+    assert legend.endswith(f"{cause}</li>") and f'fill="{charts.COLOURS[0]}"' in legend
+    assert f">{cause[:9]}" not in "".join(re.findall(r"<figure.*?</figure>", text))
+
+
+def test_causes_are_told_by_names_that_people_know() -> None:
+    """Not by those of the engine; and what is planned now is in use in the next pass."""
+    noted = [
+        "NodeArray(compute) has 9 of 10 nodes in use or planned (1 node planned)",
+        "NodeArray(compute) has 10 of 10 nodes in use",
+        "VM Family(standardFSv2Family, westus2) has 8 of 8 cores in use",
+        "InsufficientResource: NodeBucket(nodearray=htc, vm_size=F4, pg=a) has 4 of 'ncpus', and 64"
+        " is needed (and 8 more alike)",
+    ]
+    jobs = [a_waiting_job(str(n), reason) for n, reason in enumerate(noted)]
+    history = of_records([a_pass_record(0, [], jobs)])
+    assert sorted(history.samples[0].waiting) == [
+        "htc/F4 has … of 'ncpus', and … is needed (and … more alike)",
+        "the limit of nodearray compute has … of … nodes in use",
+        "the quota of standardFSv2Family in westus2 has … of … cores in use",
+    ]
+    assert not any("NodeBucket" in each.cause for each in history.explanations)
+
+
+def test_a_quota_is_that_of_a_family() -> None:
+    """Sizes that draw on one quota have one row for it."""
+    sizes = ("Standard_F2s_v2", "Standard_F4s_v2")
+    record = a_pass_record(0)
+    (array,) = record.status["nodearrays"]
+    (bucket,) = array["buckets"]
+    quota = {"familyConsumedCoreCount": 6, "familyQuotaCoreCount": 8}
+    array["buckets"] = [{**bucket, **quota, "definition": {"machineType": s}} for s in sizes]
+    named = [q.name for q in of_records([record]).quotas]
+    assert named.count("quota of standardFSv2Family in westus2: cores") == 1
+    assert not any("family quota" in name for name in named)

@@ -6,22 +6,32 @@ reporters and the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.words import at_time
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
+from hpc.autoscale.util import partition
 
 if TYPE_CHECKING:
     from hpc.autoscale.results.costs import PlanCost
 
 # How many jobs, nodes or errors the text of a summary names before it only counts them.
 NAMED_AT_MOST = 5
+
+Detail = Literal["waits", "note", "error"]
+"""What a line beside the first is about: jobs, something odd, something that went wrong."""
+
+GROUPS_JUDGED = 8
+"""For how many groups of jobs that are alike it is worked out why they wait."""
+
+_NAMED_JOBS = 3
 
 
 class Explanation:
@@ -114,6 +124,56 @@ class SetAsideJob:
 
     def __str__(self) -> str:
         return f"job {self.name} set aside: {self.reason}"
+
+
+@dataclass(frozen=True)
+class StuckJobs:
+    """Jobs that wait for the same: how many, the names of the first, and why. `never`: they cannot
+    run whatever happens. `until`: unix time at which it may change, where that is known."""
+
+    count: int
+    names: Sequence[str]
+    code: str
+    cause: str
+    never: bool = False
+    until: float | None = None
+
+    def __str__(self) -> str:
+        more = ", …" if self.count > len(self.names) else ""
+        how = "can never run" if self.never else "waits" if self.count == 1 else "wait"
+        said = f"{counted(self.count, 'job')} ({', '.join(self.names)}{more}) {how}: {self.cause}"
+        if self.until is not None and "next try" not in said:
+            said += f"; next try {at_time(self.until)}"
+        return on_one_line(said)
+
+
+def stuck_jobs(unsatisfied: Sequence[UnsatisfiedJob]) -> list[StuckJobs]:
+    """Jobs by the first cause that they wait for, most jobs first; those whose cause was not worked
+    out are the last."""
+    alike = sorted(
+        partition(unsatisfied, lambda job: id(job.cause)).values(), key=len, reverse=True
+    )
+    judged: dict[tuple[str, str], StuckJobs] = {}
+    for jobs in alike[:GROUPS_JUDGED]:
+        verdict = jobs[0].verdict
+        cause = verdict.causes[0].text if verdict.causes else verdict.line
+        known = judged.get((verdict.code, cause))
+        names = [*(known.names if known else ()), *(job.name for job in jobs[:_NAMED_JOBS])]
+        judged[verdict.code, cause] = StuckJobs(
+            len(jobs) + (known.count if known else 0),
+            names[:_NAMED_JOBS],
+            verdict.code,
+            on_one_line(cause),
+            verdict.stand is Stand.NEVER,
+            verdict.until,
+        )
+    found = sorted(judged.values(), key=lambda each: -each.count)
+    rest = alike[GROUPS_JUDGED:]
+    if rest:
+        first = [jobs[0].name for jobs in rest[:_NAMED_JOBS]]
+        said = f"{len(rest)} other reasons: azscale explain JOB says which"
+        found.append(StuckJobs(sum(map(len, rest)), first, "", said))
+    return found
 
 
 @dataclass(frozen=True)
@@ -228,7 +288,8 @@ class PassSummary:
             **names,
         }
 
-    def __str__(self) -> str:
+    def headline(self) -> str:
+        """What was done, in one line."""
         head = "dry run: " if self.dry_run else ""
         said = [
             f"{len(self.unsatisfied)} not satisfied" if self.unsatisfied else "",
@@ -238,14 +299,28 @@ class PassSummary:
             counted(len(self.errors), "error") if self.errors else "",
         ]
         parts = ", ".join([counted(self.jobs, "job"), *filter(None, said)])
-        lines = [f"{head}{parts}, in {self.duration:.1f} s"]
+        return on_one_line(f"{head}{parts}, in {self.duration:.1f} s")
+
+    def details(self) -> Iterator[tuple[Detail, str]]:
+        """What there is to say beside what was done, a line each: why jobs wait, and what is odd or
+        went wrong."""
         if self.cost is not None:
-            lines.append(f"  new nodes: {self.cost}")
-        for things in (self.unsatisfied, self.set_aside, self.notes, self.errors):
-            lines.extend(f"  {thing}" for thing in things[:NAMED_AT_MOST])
+            yield "note", f"new nodes: {self.cost}"
+        rest: list[tuple[Detail, Sequence[object]]] = [
+            ("waits", self.set_aside),
+            ("note", self.notes),
+            ("error", self.errors),
+        ]
+        for group in stuck_jobs(self.unsatisfied):
+            yield "waits", str(group)
+        for kind, things in rest:
+            for thing in things[:NAMED_AT_MOST]:
+                yield kind, on_one_line(str(thing))
             if len(things) > NAMED_AT_MOST:
-                lines.append(f"  … and {len(things) - NAMED_AT_MOST} more like this")
-        return "\n".join(map(on_one_line, lines))
+                yield kind, f"… and {len(things) - NAMED_AT_MOST} more like this"
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline(), *(f"  {text}" for _, text in self.details())])
 
     def _about_nodes(self) -> Iterable[str]:
         for name in _NODE_FIELDS:

@@ -100,8 +100,9 @@ class AutoscalingCommands(CommandLine):
         one = self._dry_pass(config, output_columns, output_format, long)
         sys.stdout.write(one.table)
         sys.stdout.flush()
-        self._tell_of_dry_run(one.summary)
-        if (output_format or "table") == "table":
+        is_for_people = (output_format or "table") == "table"
+        self._tell_of_dry_run(one.summary, is_for_people)
+        if is_for_people:
             print_plan(one.found, sys.stderr)
         if not one.summary.ok:
             raise PassIncomplete(one.summary)
@@ -135,8 +136,9 @@ class AutoscalingCommands(CommandLine):
         summary = replace(found.summary, dry_run=True, created=(), started=(), booting=booting)
         return DryPass(found, summary, table.getvalue())
 
-    def _tell_of_dry_run(self, summary: PassSummary) -> None:
-        """Tell whoever is interested what came of a dry run, beside what is printed."""
+    def _tell_of_dry_run(self, summary: PassSummary, is_planned: bool) -> None:
+        """Tell whoever is interested what came of a dry run, beside what is printed.
+        `is_planned`: a plan follows, which says why jobs wait."""
 
     def _conclude(
         self,

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import PassSummary, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
@@ -20,7 +21,7 @@ from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.drivers import RequestSetDriver
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.trouble import verdict_on_trouble
-from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
 from hpc.autoscale.explaining.asking import AskAgain, Hypothesis, Queue
 from hpc.autoscale.explaining.fixes import like
 from hpc.autoscale.explaining.of_buckets import (
@@ -88,19 +89,18 @@ class ExplainingCommands(CommandLine):
         kind, _, name = what.partition(":") if what.startswith(_KINDS) else ("", "", what)
         if kind not in _KINDS or not name:
             kind, name = "", what
-        trouble: Exception | None = None
         try:
             scene = self._scene(config, name)
         except Exception as error:  # noqa: BLE001  it is what there is to tell
-            trouble = error
+            logging.debug("what there is to tell: %s", one_line(error), exc_info=error)
             verdict = verdict_on_trouble(f"{kind or 'job'} {name}" if name else "this", error)
+            is_seen = False
         else:
+            is_seen = True
             verdict = explain_constraints(given, scene) if given else _of(kind, name, scene)
         _print(verdict, output_format)
-        if trouble is not None:
-            raise trouble
-        if verdict.stand is Stand.UNKNOWN:
-            raise AutoscaleError(verdict.causes[0].text if verdict.causes else verdict.line)
+        if verdict.stand is Stand.UNKNOWN or not is_seen:
+            raise SystemExit(1)
 
     def _scene(self, config: Config, name: str) -> Scene:
         """What a pass sees now."""

@@ -54,10 +54,10 @@ _SILENT = {
     "formatters": {"plain": {"format": "%(message)s"}},
     "handlers": {
         "nowhere": {"class": "logging.NullHandler"},
-        "stderr": {"class": "logging.StreamHandler", "formatter": "plain"},
+        "waits": {"class": "logging.StreamHandler", "formatter": "plain"},
     },
     # whoever waits is told what for
-    "loggers": {"cyclecloud.waits": {"level": "WARNING", "handlers": ["stderr"]}},
+    "loggers": {"cyclecloud.waits": {"level": "WARNING", "handlers": ["waits"]}},
     "root": {"level": "INFO", "handlers": ["nowhere"]},
 }
 _LOUD = {
@@ -225,12 +225,12 @@ def main(
     except AssertionError:
         raise
     except Exception as problem:  # noqa: BLE001 - the edge of the program
-        fail(problem, "See the rest in the log file")
+        fail(problem, "Error '{}': See the rest in the log file")
 
 
-def fail(problem: Exception, rest: str, debug: bool = False) -> None:
+def fail(problem: Exception, form: str, debug: bool = False) -> None:
     """Say on one line of stderr what went wrong, and exit; with a stack trace when it was asked
-    for.
+    for. `form`: the line, with `{}` in the place of what is said.
     """
     text = one_line(problem)
     more = getattr(problem, "message", None)
@@ -239,7 +239,7 @@ def fail(problem: Exception, rest: str, debug: bool = False) -> None:
     logging.debug("stack trace of the error: %s", text, exc_info=problem)
     if debug or debugging():
         print(stack_trace(problem), file=sys.stderr)
-    print(f"Error '{text}': {rest}", file=sys.stderr)
+    print(form.replace("{}", text), file=sys.stderr)
     raise SystemExit(_exit_code(problem))
 
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, TextIO
 
-from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob, shorten
+from hpc.autoscale.autoscaler.summary import shorten
 from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import in_time
@@ -32,9 +32,6 @@ SIGNS: dict[str, tuple[str, Style]] = {
     "delete": ("-", "go"),
     "stop_worker": ("-", "go"),
 }
-JOBS_TOLD = 5
-"""How many kinds of waiting jobs are told of before they are only counted."""
-
 NARROW = 80
 _PRICE = 14
 
@@ -135,28 +132,12 @@ def _kept(found: Rehearsal, width: int) -> Iterator[Line]:
 
 
 def _waiting(found: Rehearsal, width: int) -> Iterator[Line]:
-    never = found.never
-    hopeless = set(map(id, never))
-    others = [job for job in found.summary.unsatisfied if id(job) not in hopeless]
-    yield from _jobs("can never run", never, width)
-    yield from _jobs("will wait", others, width)
-    for error in found.summary.errors:
-        yield from _wrapped("warn", f"! {error}", width, "  ")
-    for note in found.summary.notes:
-        yield from _wrapped("plain", f"  {note}", width, "  ")
-
-
-def _jobs(what: str, jobs: Sequence[UnsatisfiedJob | SetAsideJob], width: int) -> Iterator[Line]:
-    alike: dict[str, list[str]] = {}
-    for job in jobs:
-        why = job.reason if isinstance(job, SetAsideJob) else str(job.verdict.causes[0])
-        alike.setdefault(why, []).append(job.name)
-    for reason, names in list(alike.items())[:JOBS_TOLD]:
-        said = f"! {counted(len(names), 'job')} {what} ({shorten(names)}): {reason}"
-        yield from _wrapped("warn", on_one_line(said), width, "    ")
-    rest = [name for names in list(alike.values())[JOBS_TOLD:] for name in names]
-    if rest:
-        yield "warn", f"! {counted(len(rest), 'more job')} {what}, for other reasons"
+    """Why jobs wait, and what is odd or went wrong."""
+    for kind, text in found.summary.details():
+        if kind == "note":
+            yield from _wrapped("plain", f"  {text}", width, "    ")
+        else:
+            yield from _wrapped("warn", f"! {text}", width, "    ")
 
 
 def _wrapped(style: Style, text: str, width: int, indent: str) -> Iterator[Line]:

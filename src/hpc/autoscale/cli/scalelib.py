@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler, LogReporter, PassSummary, Reporter
+from hpc.autoscale.autoscaler.faults import HookError
 from hpc.autoscale.autoscaler.repeating import run_repeatedly, stopper
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import warn
@@ -46,7 +47,7 @@ from hpc.autoscale.cli.places import NAME, FoundConfig, find_config
 from hpc.autoscale.cli.reporting import ReportCommands
 from hpc.autoscale.cli.request_ids import RequestIdCommands
 from hpc.autoscale.cli.requests import RequestCommands
-from hpc.autoscale.cli.servicelog import LogFormat, ServiceLog
+from hpc.autoscale.cli.servicelog import LogFormat, ServiceLog, telling_of_waits
 from hpc.autoscale.cli.shell_scripts import CompletionCommands
 from hpc.autoscale.cli.simulating import SimulationCommands
 from hpc.autoscale.cli.status import StatusCommands
@@ -264,7 +265,7 @@ class _AzScaleCLI(
         )
         loop_reporter = _LoopReporter(self, config, table, log_format)
         self._tell = loop_reporter.tell
-        with stop_on_signals() as stop:
+        with stop_on_signals() as stop, telling_of_waits(loop_reporter.tell):
             if dry_run:
                 self._rehearse_repeatedly(config, seconds, loop_reporter, stop)
             else:
@@ -285,8 +286,11 @@ class _AzScaleCLI(
 
         run_repeatedly(run_once, seconds, stopper(stop, None), reporter, clock)
 
-    def _tell_of_dry_run(self, summary: PassSummary) -> None:
-        SummaryReporter(errors=False).pass_finished(summary)
+    def _tell_of_dry_run(self, summary: PassSummary, is_planned: bool) -> None:
+        if is_planned:
+            warn("%s", summary.headline())
+        else:
+            SummaryReporter(errors=False).pass_finished(summary)
 
     def _setup_shell_locals(self, config: Config) -> dict[str, Any]:
         driver, config = self._prepared(config)
@@ -453,6 +457,8 @@ def main(argv: Iterable[str] | None = None, default_config: str | None = None) -
     # how some launchers pass their own name
     if args and os.path.isfile(args[0]) and not hasattr(DriverCLI, args[0]):
         args = args[1:]
+    if args[:1] == ["help"]:  # help plan is plan --help
+        args = [*args[1:2], "--help"]
     if args and not args[0].startswith("-"):  # serve-autostop is serve_autostop
         args[0] = args[0].replace("-", "_")
     debug = "--debug" in args or debugging()
@@ -467,7 +473,14 @@ def main(argv: Iterable[str] | None = None, default_config: str | None = None) -
     except BrokenPipeError:
         raise
     except Exception as problem:  # noqa: BLE001 - the edge of the program
-        fail(problem, "run it again with --debug to see more", debug)
+        is_known = isinstance(problem, AutoscaleError) and not isinstance(problem, HookError)
+        hint = "" if is_known else " (azscale --debug shows more)"
+        fail(problem, f"{_title(args)}: error: {{}}{hint}", debug)
+
+
+def _title(args: Sequence[str]) -> str:
+    """What a line on stderr begins with: `azscale`, and the command if there is one."""
+    return " ".join([_AzScaleCLI._command_name, *(arg for arg in args[:1] if arg[:1] != "-")])
 
 
 def _command_line_for(args: list[str], found: FoundConfig) -> _AzScaleCLI:

@@ -8,10 +8,12 @@ in it may change meanwhile: seconds that are left, cores that are used.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -20,7 +22,6 @@ from hpc.autoscale.autoscaler import LogReporter, PassError, PassSummary
 from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.plan_text import lines_of
-from hpc.autoscale.cli.standing import stuck_jobs
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Rehearsal
 from hpc.autoscale.rehearsal.changes import without_moot
@@ -60,10 +61,13 @@ class ServiceLog(LogReporter):
     def pass_finished(self, summary: PassSummary) -> None:
         """A line for the pass, and one for each reason, note and error that is new."""
         super().pass_finished(summary)
-        head = str(summary).splitlines()[0]
         level = "info" if summary.ok else "warning"
-        fresh = self._fresh(_details(summary)) if self._form == "text" else []
-        self._write("pass", {"level": level, **_fields(summary)}, [head, *fresh])
+        fresh = (
+            self._fresh(f"  {text}" for _, text in summary.details())
+            if self._form == "text"
+            else []
+        )
+        self._write("pass", {"level": level, **_fields(summary)}, [summary.headline(), *fresh])
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """Why there was no pass, and when the next one is tried."""
@@ -117,21 +121,39 @@ class ServiceLog(LogReporter):
             self._say(f"{at} {shown}")
 
 
+class _Waits(logging.Handler):
+    """Tells for whom or what the loop waits as it tells everything else."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell of it."""
+        self._tell(record.getMessage())
+
+
+@contextmanager
+def telling_of_waits(tell: Callable[[str], None]) -> Iterator[None]:
+    """A context in which `tell` says for whom or what the process waits, where that would be a line
+    on stderr otherwise: the handler `waits` of commands, and of the `logging.conf` of the
+    package."""
+    log = logging.getLogger("cyclecloud.waits")
+    replaced = [handler for handler in log.handlers if handler.name == "waits"]
+    own = _Waits(tell)
+    for handler in replaced:
+        log.removeHandler(handler)
+        log.addHandler(own)
+    try:
+        yield
+    finally:
+        log.removeHandler(own)
+        for handler in replaced:
+            log.addHandler(handler)
+
+
 def _on_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _details(summary: PassSummary) -> Iterator[str]:
-    """What there is to say beside what was done: why jobs wait, notes, errors."""
-    if summary.cost is not None:
-        yield f"  new nodes: {summary.cost}"
-    for things in (
-        stuck_jobs(summary.unsatisfied),
-        summary.set_aside,
-        summary.notes,
-        summary.errors,
-    ):
-        yield from (f"  {thing}" for thing in things[:NAMED_AT_MOST])
 
 
 def _gist(line: str) -> str:

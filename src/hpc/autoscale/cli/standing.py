@@ -16,11 +16,9 @@ from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.metering import SECTION
-from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
+from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST, StuckJobs, UnsatisfiedJob, stuck_jobs
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.config.clusters import members_of
-from hpc.autoscale.errors import counted
-from hpc.autoscale.explaining.words import at_time
 from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -35,18 +33,11 @@ from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
 from hpc.autoscale.rehearsal.changes import array_of, is_paid_for, node_price
-from hpc.autoscale.results.verdicts import Stand
-from hpc.autoscale.util import partition
 from hpc.autoscale.workers.keeping import is_booting
 
 STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")
 """What nodes are counted as. `leaving`: drained, or told to stop; `planned`: the next pass wants
 them; `unknown`: of a cluster that does not answer."""
-
-GROUPS_JUDGED = 8
-"""For how many groups of jobs that are alike it is worked out why they wait."""
-
-_NAMED_JOBS = 3
 
 _LATE = 2.0
 """How many seconds the node history may be written after a pass has ended, by the clock."""
@@ -71,27 +62,6 @@ class LimitStanding:
     used: int
     planned: int
     most: int
-
-
-@dataclass(frozen=True)
-class StuckJobs:
-    """Jobs that wait for the same: how many, the names of the first, and why. `never`: they cannot
-    run whatever happens. `until`: unix time at which it may change, where that is known."""
-
-    count: int
-    names: Sequence[str]
-    code: str
-    cause: str
-    never: bool = False
-    until: float | None = None
-
-    def __str__(self) -> str:
-        more = ", …" if self.count > len(self.names) else ""
-        how = "can never run" if self.never else "waits" if self.count == 1 else "wait"
-        said = f"{counted(self.count, 'job')} ({', '.join(self.names)}{more}) {how}: {self.cause}"
-        if self.until is not None and "next try" not in said:
-            said += f"; next try {at_time(self.until)}"
-        return on_one_line(said)
 
 
 @dataclass(frozen=True)
@@ -196,7 +166,7 @@ def look(
         problems=[
             *(f"{each}" for each in found.summary.errors),
             *found.summary.notes,
-            *(f"{each}" for each in found.summary.set_aside[:_NAMED_JOBS]),
+            *(f"{each}" for each in found.summary.set_aside[:NAMED_AT_MOST]),
         ],
     )
 
@@ -302,32 +272,6 @@ def _jobs(jobs: Sequence[Job], stuck: Sequence[UnsatisfiedJob]) -> dict[str, int
 def _is_running(job: Job) -> bool:
     metadata = getattr(job, "metadata", None) or {}
     return metadata.get("job_state") == "running" or bool(getattr(job, "executing_hostnames", None))
-
-
-def stuck_jobs(unsatisfied: Sequence[UnsatisfiedJob]) -> list[StuckJobs]:
-    """Jobs by the first cause that they wait for, most jobs first; those whose cause was not worked
-    out are the last."""
-    alike = sorted(partition(unsatisfied, lambda job: id(job.cause)).values(), key=len)[::-1]
-    judged: dict[tuple[str, str], StuckJobs] = {}
-    for jobs in alike[:GROUPS_JUDGED]:
-        verdict = jobs[0].verdict
-        cause = verdict.causes[0].text if verdict.causes else verdict.line
-        known = judged.get((verdict.code, cause))
-        judged[verdict.code, cause] = StuckJobs(
-            len(jobs) + (known.count if known else 0),
-            known.names if known else [job.name for job in jobs[:_NAMED_JOBS]],
-            verdict.code,
-            on_one_line(cause),
-            verdict.stand is Stand.NEVER,
-            verdict.until,
-        )
-    found = sorted(judged.values(), key=lambda each: -each.count)
-    rest = alike[GROUPS_JUDGED:]
-    if rest:
-        first = [jobs[0].name for jobs in rest[:_NAMED_JOBS]]
-        said = f"{len(rest)} other reasons: azscale explain JOB says which"
-        found.append(StuckJobs(sum(map(len, rest)), first, "", said))
-    return found
 
 
 def _failed(nodes: Iterable[Node], node_mgr: NodeManager) -> list[FailedNode]:

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from hpc.autoscale.cli.standing import STATES, LimitStanding, Standing, StuckJobs
+from hpc.autoscale.autoscaler.summary import StuckJobs
+from hpc.autoscale.cli.standing import STATES, LimitStanding, Standing
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.limit_words import limit_in_words
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.plaintext import on_one_line
 
@@ -209,15 +211,18 @@ def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
     space = width - wide - bar - 12
     for each, figure in zip(shown, figures, strict=True):
         share = _share(each)
+        name = limit_in_words(each.name)[1].removeprefix("the ")
         filled = round(share * bar)
         planned = "" if not each.planned else f" +{each.planned:,}"
         drawn = "#" * filled + "." * (bar - filled)
-        text = f"  {_cut(each.name, space):{max(space, 8)}} {figure:>{wide}} {drawn}{planned}"
+        text = f"  {_cut(name, space):{max(space, 8)}} {figure:>{wide}} {drawn}{planned}"
         lines.append(Line(_cut(text, width), "warn" if share >= 1 else "plain"))
     more = len(standing.limits) - len(shown)
     if more > 0:
         less = "less full" if shown else f"less than {_WORTH_SHOWING:.0%} full"
         lines.append(Line(f"  {counted(more, 'limit')} {less}", "faint"))
+    elif not shown:
+        lines.append(Line("  none", "faint"))
     return lines
 
 

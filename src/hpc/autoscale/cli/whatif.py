@@ -15,20 +15,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hpc.autoscale.autoscaler import SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.autoscaler.summary import shorten
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import screen_width
 from hpc.autoscale.cli.plan_text import SIGNS
-from hpc.autoscale.errors import AutoscaleError, counted
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
 from hpc.autoscale.rehearsal.otherwise import Otherwise
 from hpc.autoscale.rehearsal.recorded import RecordedSite, record_in, remembered_before
-
-CAUSES_TOLD = 8
-"""How many kinds of waiting jobs are told of before they are only counted."""
 
 _LABEL, _VALUE = 36, 14
 
@@ -152,6 +148,7 @@ class _Case:
         never = set(map(id, found.never))
         waiting: list[UnsatisfiedJob | SetAsideJob] = [*summary.unsatisfied, *summary.set_aside]
         self.waiting = [(job.name, _why(job), id(job) in never) for job in waiting]
+        self.details = [(kind, text) for kind, text in summary.details() if kind != "note"]
         self.errors = [*map(str, summary.errors)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -222,18 +219,8 @@ def _dollars(each: _Case) -> str:
 
 
 def _waiting(name: str, each: _Case, width: int) -> Iterator[str]:
-    alike: dict[tuple[str, bool], list[str]] = {}
-    for job, why, never in each.waiting:
-        alike.setdefault((why, never), []).append(job)
     yield ""
-    yield f"What waits {name}: {'' if alike else 'nothing'}".rstrip()
-    told = list(alike.items())
-    for (why, never), names in told[:CAUSES_TOLD]:
-        how = "can never run" if never else "waits" if len(names) == 1 else "wait"
-        said = f"  {counted(len(names), 'job')} ({shorten(names)}) {how}: {why}"
-        yield from textwrap.wrap(on_one_line(said), width, subsequent_indent="    ")
-    rest = sum(len(names) for _, names in told[CAUSES_TOLD:])
-    if rest:
-        yield f"  and {counted(rest, 'more job')}, for other reasons"
-    for error in each.errors:
-        yield from textwrap.wrap(f"  ! {on_one_line(error)}", width, subsequent_indent="    ")
+    yield f"What waits {name}:{'' if each.waiting else ' nothing'}"
+    for kind, text in each.details:
+        said = f"  ! {text}" if kind == "error" else f"  {text}"
+        yield from textwrap.wrap(said, width, subsequent_indent="    ")

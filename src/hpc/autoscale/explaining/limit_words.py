@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import copy
 
 from hpc.autoscale import clock
@@ -22,6 +23,8 @@ _LIMITS = (
     ("PlacementGroup(", "GroupFull", "placement group {0}"),
     ("Bucket(", "BucketLimit", "what CycleCloud allows of {0}"),
 )
+_CODE = re.compile(r"^[A-Z][A-Za-z]+: ")
+_BUCKET = re.compile(r"NodeBucket\(nodearray=([^,)]*), vm_size=([^,)]*)[^)]*\)")
 _SETTINGS = {"cores": "MaxCoreCount", "nodes": "MaxCount"}
 _TRIED = {
     # by kind of failure: what was tried; {0} is what it concerns
@@ -39,13 +42,32 @@ _SET_BY_UNIT = ("ClusterLimit", "NodearrayLimit")
 def name_of_limit(limit: Limit, unit: str = "") -> tuple[str, str]:
     """The code of a limit, and what people call it; with what it is set by, where that depends on
     its unit."""
+    code, called = limit_in_words(limit.name)
+    set_by = f" ({_SETTINGS[unit]})" if unit and code in _SET_BY_UNIT else ""
+    return code, called + set_by
+
+
+def limit_in_words(name: str) -> tuple[str, str]:
+    """The code of a limit, and what people call it: `the quota of f in westus2` for `VM Family(f,
+    westus2)`. A name that no limit has is returned as it is."""
     for beginning, code, called in _LIMITS:
-        if limit.name.startswith(beginning):
-            inside = limit.name[len(beginning) :].replace(")", "", 1)
+        if name.startswith(beginning):
+            inside = name[len(beginning) :].replace(")", "", 1)
             between = "/" if code == "BucketLimit" else " in "
-            set_by = f" ({_SETTINGS[unit]})" if unit and code in _SET_BY_UNIT else ""
-            return code, called.format(inside.replace(", ", between, 1)) + set_by
-    return "BucketLimit", limit.name
+            return code, called.format(inside.replace(", ", between, 1))
+    return "BucketLimit", name
+
+
+def reason_in_words(said: str) -> str:
+    """What the engine has noted of a refusal, as journals have it, with buckets and limits by the
+    names that people know: `htc/F4 has 4 of 'ncpus', and 64 is needed` for
+    `InsufficientResource: NodeBucket(nodearray=htc, vm_size=F4) has …`."""
+    parts = []
+    for part in said.split("; "):
+        text = _BUCKET.sub(r"\1/\2", _CODE.sub("", part))
+        name, has, rest = text.partition(" has ")
+        parts.append(f"{limit_in_words(name)[1]}{has}{rest}")
+    return "; ".join(parts)
 
 
 def room_in_words(limit: Limit, bucket: NodeBucket, nodes: int) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.limit_words import reason_in_words
 from hpc.autoscale.journal.changes import given
 from hpc.autoscale.journal.records import READ, PassRecord, as_written
 
@@ -74,8 +75,8 @@ def in_words(record: PassRecord) -> list[str]:
     if waiting:
         said.append("waiting:")
         said += _some(
-            f"  job {w.get('job')} lacks {w.get('missing')} {w.get('unit')}:"
-            f" {w.get('reason') or 'no reason noted'}"
+            f"  job {w.get('job')} lacks {_lacking(w)}:"
+            f" {reason_in_words(str(w.get('reason') or 'no reason noted'))}"
             for w in waiting
         )
     for key in ("errors", "notes"):
@@ -96,6 +97,11 @@ def _read(record: PassRecord) -> Iterable[str]:
             yield f"no {name}"
         else:
             yield counted(len(getattr(record, name)), name.removesuffix("s"))
+
+
+def _lacking(job: Mapping[str, Any]) -> str:
+    missing, unit = job.get("missing"), str(job.get("unit"))
+    return counted(missing, unit.removesuffix("s")) if isinstance(missing, int) else "something"
 
 
 def differences(before: PassRecord, after: PassRecord) -> list[str]:

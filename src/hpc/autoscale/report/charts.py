@@ -38,12 +38,6 @@ _CONFIG = {
         "titleFontWeight": 400,
         "titlePadding": 10,
     },
-    "legend": {
-        "orient": "bottom",
-        "labelFontSize": 12,
-        "title": None,
-        "columnPadding": 24,
-    },
 }
 _DAY = 24 * 3600.0
 
@@ -72,6 +66,13 @@ def svg(spec: Mapping[str, Any]) -> str:
     except ValueError as error:
         raise ChartError(f"a chart cannot be drawn: {error}") from error
     return _for_a_page(drawn)
+
+
+def legend(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What each colour of a chart stands for: label and colour. It is no part of the drawing, in
+    which a long label would be cut."""
+    scale = spec["encoding"].get("color", {}).get("scale", {"domain": (), "range": ()})
+    return list(zip(scale["domain"], scale["range"], strict=True))
 
 
 def _for_a_page(drawn: str) -> str:
@@ -168,7 +169,7 @@ def _coloured(
     there = {row[field] for row in rows}
     known = {name: colour for name, colour in colours.items() if name in there}
     scale = {"domain": list(known), "range": list(known.values())}
-    return {"field": field, "type": "nominal", "scale": scale}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": None}
 
 
 def _by_name(history: History, what: str, title: str) -> dict[str, Any]:
@@ -178,7 +179,7 @@ def _by_name(history: History, what: str, title: str) -> dict[str, Any]:
     scale = {"domain": list(labels.values()), "range": [colours[name] for name in labels]}
     return {
         "y": {**_amount(title, ",d", most), "stack": "zero"},
-        "color": {"field": "b", "type": "nominal", "scale": scale},
+        "color": {"field": "b", "type": "nominal", "scale": scale, "legend": None},
         "order": {"field": "o", "type": "quantitative"},
     }
 
@@ -247,9 +248,6 @@ def _over_time(
     width: int,
     height: object,
 ) -> dict[str, Any]:
-    columns = 2 if width > 500 and not any(len(row.get("b", "")) > _LABEL for row in rows) else 1
-    limits = {"columns": columns, "labelLimit": (width - 100) // columns}
-    legend = {**_CONFIG["legend"], **limits}  # type: ignore[dict-item]
     until = history.until
     axis = {
         "tickCount": width // 110,
@@ -268,7 +266,7 @@ def _over_time(
     }
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "config": {**_CONFIG, "legend": legend},
+        "config": _CONFIG,
         "width": width - 60,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "height": height,

@@ -15,8 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.explaining.limit_words import reason_in_words
 from hpc.autoscale.journal import PassRecord
 from hpc.autoscale.metrics import Health
+from hpc.autoscale.node.vm_sizes.info import quota_family
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
 
 SPANS = 200
@@ -36,6 +38,7 @@ _CAUSE_LENGTH = 90
 _GONE = 10 * LIVES
 _CAUSES = 10_000
 # a figure by itself, as in "40 of 64 cores"; not one in a name, as in westus2 and Standard_F4s_v2
+_PLANNED = re.compile(r" or planned( \([^)]*\))?")  # in the next pass it is in use
 _NUMBERS = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?![\w])")
 
 
@@ -390,15 +393,16 @@ def _price(node: Mapping[str, Any]) -> float | None:
 def _cause_of(said: str) -> str:
     if not said:
         return "not worked out"
-    text = " ".join(said.split()).partition(";")[0]
-    text = _NUMBERS.sub("…", text)
+    text = reason_in_words(" ".join(said.split()).partition(";")[0])
+    text = _NUMBERS.sub("…", _PLANNED.sub("", text))
     return text if len(text) <= _CAUSE_LENGTH else text[: _CAUSE_LENGTH - 1] + "…"
 
 
 def _explanations(jobs: Sequence[Mapping[str, Any]]) -> list[WaitingCause]:
     found: dict[str, WaitingCause] = {}
     for job in jobs:
-        said = " ".join(str(job.get("reason") or job.get("limit") or "not worked out").split())
+        noted = " ".join(str(job.get("reason") or job.get("limit") or "not worked out").split())
+        said = reason_in_words(noted)
         known = found.setdefault(said, WaitingCause(said, 0, []))
         known.jobs += 1
         if len(known.names) < 5:
@@ -424,7 +428,7 @@ def _quotas(status: Mapping[str, Any]) -> Iterable[QuotaUse]:
 def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[QuotaUse]:
     size = (bucket.get("definition") or {}).get("machineType")
     record = array.get("nodearray") or {}
-    kind = "spot" if record.get("Interruptible") else "regional"
+    kind = "spot" if record.get("Interruptible") else "core"
     place = record.get("Region")
     name = array.get("name")
     rows = (
@@ -435,7 +439,8 @@ def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[
             bucket.get("regionalQuotaCoreCount"),
         ),
         (
-            f"family quota of {size} in {place}: cores",
+            f"quota of {quota_family(ht.Location(str(place)), ht.VMSize(str(size)))} in {place}:"
+            " cores",
             bucket.get("familyConsumedCoreCount"),
             bucket.get("familyQuotaCoreCount"),
         ),

@@ -43,9 +43,11 @@ dt { color: var(--dim); font-size: .85rem; } dd { margin: 0; font-size: 1.3rem; 
 figure { margin: 0; } figure svg { display: block; width: 100%; height: auto;
   overflow: visible; }
 .narrow { display: none; }
-@media (max-width: 600px) { .wide { display: none; } .narrow { display: block; } }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: 2px 24px; margin: 4px 0;
+  padding: 0 0 0 2.5em; font-size: .85rem; }
+.legend li { padding-left: 1.25em; text-indent: -1.25em; }
+.legend svg { width: .75em; height: .75em; margin-right: .5em; }
 svg text { fill: var(--text); } svg .role-axis-grid line { stroke: var(--line); }
-svg .mark-area path { stroke: var(--back); stroke-width: .6; }
 svg .role-axis-tick line, svg .role-axis-domain line { stroke: var(--dim); }
 summary { cursor: pointer; color: var(--link); padding: 4px 0; }
 .scroll { overflow-x: auto; max-height: 480px; overflow-y: auto; }
@@ -54,6 +56,9 @@ th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var
   vertical-align: top; overflow-wrap: normal; }
 td.text { min-width: 16em; overflow-wrap: anywhere; } td.number, th.number { text-align: right; }
 progress { width: 8em; accent-color: var(--bar); }
+@media (max-width: 600px) { .wide { display: none; } .narrow { display: block; }
+  progress { width: 3em; } th, td { padding-right: 8px; }
+  td.text { min-width: 8em; } .legend { padding: 0; } }
 @media print { :root { color-scheme: light; --text: #000; --back: #fff; --line: #999; --dim: #333;
   --bad: #000; } nav, summary {
   display: none; } body { max-width: none; } section { break-inside: avoid; }
@@ -151,12 +156,22 @@ def _summary(history: History) -> str:
 
 def _chart(history: History, draw: Callable[[History, int], dict[str, Any]]) -> str:
     about = draw.__doc__ or ""
+    specs = [("wide", draw(history, charts.WIDE)), ("narrow", draw(history, charts.NARROW))]
     parts = [
         f'<figure class="{name}" role="img" aria-label="{_text(about)}">'
-        f"{charts.svg(draw(history, width))}</figure>\n"
-        for name, width in (("wide", charts.WIDE), ("narrow", charts.NARROW))
+        f"{charts.svg(spec)}</figure>\n"
+        for name, spec in specs
     ]
-    return "".join(parts)
+    return "".join(parts) + _legend(charts.legend(specs[0][1]))
+
+
+def _legend(labels: Sequence[tuple[str, str]]) -> str:
+    items = (
+        f'<li><svg viewBox="0 0 1 1" aria-hidden="true"><rect width="1" height="1"'
+        f' fill="{colour}"/></svg>{_text(label)}</li>'
+        for label, colour in labels
+    )
+    return f'<ul class="legend">{"".join(items)}</ul>\n' if labels else ""
 
 
 def _table_over_time(history: History, what: str) -> str:
