@@ -155,6 +155,7 @@ def without_the_solver():
 FAILURES = [
     ("configuration", {"idle_timout": 3}, "did you mean 'idle_timeout'"),
     ("configuration", {"text": "{"}, "line 1 column"),
+    ("configuration", {"packing": {"policy": "cheepest"}}, "did you mean 'cheapest'?"),
     ("versions", without_the_solver, "needs the extra [optimize]"),
     ("files", {"nodehistorydb": "/no/such/place/x.db"}, "no directory /no/such/place"),
     ("files", {"requests_file": "/"}, "is a directory"),

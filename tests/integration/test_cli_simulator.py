@@ -308,7 +308,7 @@ def test_what_cannot_be_explained_is_said_once(site, simulator):
     site.jobs(mine=1)
     assert "did you mean 'mine'?" in site("explain", "mien", code=1)
     assert site.errors == ""
-    simulator.faults.add("no_reply", endpoint="status")
+    simulator.faults.add("no_reply", endpoint="get_cluster_status")
     assert "nobody can tell, because CycleCloud" in site("explain", "mine", code=1)
     assert site.errors == ""
     simulator.faults.clear()

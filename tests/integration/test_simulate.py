@@ -205,6 +205,7 @@ def test_the_configuration_of_the_site_counts_and_its_server_does_not(
         (["--compare", "idle_timeout"], "expected key=value, found 'idle_timeout'"),
         (["--compare", "nodes=-3"], "nodes: expected a whole number above 0, found -3"),
         (["--compare", "packing.objective=cots"], "packing.objective"),
+        (["--compare", "packing.policy=cheepest"], "did you mean 'cheapest'?"),
         (["--compare", "scheduler=slurm"], "scheduler: expected easy or fcfs"),
         (["--nodes", "0"], "nodes: expected a whole number above 0"),
         (["--vm-size", "Standard_F16s_v3000"], "expected a known VM size"),

@@ -122,6 +122,8 @@ def test_a_bare_command_says_what_to_do_next(typed):
         ("analyze -c x.json", "required: --job-id/-j"),
         ("completion tcsh", "invalid choice: 'tcsh'"),
         ("completion fihs", "'fish'); did you mean 'fish'?"),
+        ("simulate x --nodes 5.5", "argument --nodes: expected a whole number, found '5.5'"),
+        ("simulate x --start monday", "argument --start: expected a number, found 'monday'"),
         ("demand --bogus", "there is no option '--bogus'\n"),
     ],
 )

@@ -15,6 +15,8 @@ from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.plaintext import on_one_line
 
+_NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
+
 
 class CommandParser(ArgumentParser):
     """A parser with a sub-command for each name in `commands`, or of one of these commands.
@@ -87,6 +89,17 @@ class CommandParser(ArgumentParser):
         is_close = did_you_mean(name.lstrip("-"), [each.lstrip("-") for each in self._names])
         guess = did_you_mean(name, self._names) if is_close else ""
         self.error(f"there is no option {name!r}{guess}")
+
+    def _get_value(self, action: Action, arg_string: str) -> Any:
+        parse: Any = action.type
+        if parse not in _NUMBERS:
+            return super()._get_value(action, arg_string)
+        try:
+            return parse(arg_string)
+        except ValueError:
+            raise ArgumentError(
+                action, f"expected {_NUMBERS[parse]}, found {arg_string!r}"
+            ) from None
 
     def _check_value(self, action: Action, value: Any) -> None:
         try:

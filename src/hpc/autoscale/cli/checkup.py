@@ -13,6 +13,7 @@ import shutil
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
@@ -34,6 +35,7 @@ from hpc.autoscale.errors import ConfigurationException, counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.locks import holders_of
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.wsgi.loopback import is_loopback
 
 if TYPE_CHECKING:
@@ -205,6 +207,14 @@ def _configuration(site: Site) -> Iterator[Observation]:
     found = list(check_alone(site.path, site.commands))
     for finding in found:
         yield (_failed if finding.is_error else _warning)(finding.text)
+    if not any(finding.is_error for finding in found):
+        with suppress(Exception):  # a driver may bring policies; a check of its own looks at it
+            _ = site.prepared
+        try:
+            configured_policy(site.config)
+        except ConfigurationException as error:
+            yield _failed(one_line(error))
+            return
     if not found:
         yield _ok(site.path)
 

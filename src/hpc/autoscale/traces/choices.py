@@ -17,6 +17,7 @@ from typing import Any
 
 from hpc.autoscale.config import check_config, config_schema
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.simulator.description import ClusterDescription, Description, Nodearray
 from hpc.autoscale.simulator.errors import DescriptionError
 from hpc.autoscale.simulator.loading import describe, load_description
@@ -203,6 +204,7 @@ def play_of(choice: Choice, trace: Trace) -> Play:
     """
     config = {key: value for key, value in choice.config.items() if key not in _OF_THE_SITE}
     check_config(config)
+    configured_policy(config)
     description = _one_cluster(_description(choice, trace))
     arrays = _arrays(next(iter(description.clusters.values())))
     widest = max(size.vcpus for array in arrays for size in array.machine_types.values())
