@@ -290,6 +290,7 @@ def test_what_completion_knows(grid):
     assert fresh._complete_node_names("") == ["htc-1,"]
     assert fresh._complete_hostnames("") == ["host-1,"]
     assert fresh._complete_nodearrays("") == ["htc"]
+    assert fresh._complete_things("") == ["host-1", "htc", "htc-1", "htc/Standard_F4s"]
     assert "ncpus," in fresh._complete_output_columns("")
     assert "name,ncpus," in fresh._complete_output_columns("name,nc")
     assert "node.vm_size=" in fresh._complete_constraints("")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
-from hpc.autoscale.plaintext import on_its_lines, on_one_line
+from hpc.autoscale.plaintext import columns_of, cut_to, on_its_lines, on_one_line
 from hpc.autoscale.results import BootupResult
 from hpc.autoscale.tables import write_rows
 
@@ -60,3 +60,24 @@ def test_errors_results_and_tables_are_such_text() -> None:
     stream = io.StringIO()
     write_rows(["name", "job"], [["a\nb", ["\x1b", "c"]]], stream, "table")
     assert stream.getvalue() == "name job   \na\\nb \\x1b,c\n"
+
+
+@given(text=st.text(alphabet="ab名前ñe\u0301", max_size=30), width=st.integers(1, 40))
+def test_a_text_is_cut_to_columns_of_a_terminal(text, width):
+    """Of which a wide character takes two, and an accent none."""
+    shown = cut_to(text, width)
+    assert columns_of(shown) <= width
+    assert (shown == text) == (columns_of(text) <= width) or text == "…"
+    assert text.startswith(shown.removesuffix("…"))
+
+
+@pytest.mark.parametrize("width", [None, 40])
+def test_tables_of_wide_names_are_aligned(width):
+    """And as wide as they were told."""
+    stream = io.StringIO()
+    rows = [["name-名前", 1, "one"], ["b", 2, "名" * 40]]
+    write_rows(["JOB", "N", "WHAT"], rows, stream, "table", width)
+    _, first, second = stream.getvalue().splitlines()
+    at = [columns_of(line[: line.index(mark)]) for line, mark in ((first, "1"), (second, "2"))]
+    assert at == [10, 10]
+    assert width is None or columns_of(second) <= width

@@ -7,6 +7,7 @@ text that is, is not known here.
 """
 
 import re
+import unicodedata
 
 # Control characters, marks that change the direction of writing or cannot be seen, ends of lines
 # and paragraphs, halves of surrogate pairs, and tags.
@@ -35,6 +36,31 @@ def in_words(text: str, longest: int) -> str:
     many characters, of which the last three are dots where there was more."""
     words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return words if len(words) <= longest else f"{words[: longest - 4]} ..."
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text of one line takes: two for a wide character, as of
+    Chinese, and none for an accent that stands by itself."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def cut_to(text: str, width: int) -> str:
+    """A text, or as much of it as so many columns take, with dots at its end."""
+    if columns_of(text) <= width:
+        return text
+    taken, left = 0, width - 1
+    while left >= (own := _columns(text[taken])):
+        left -= own
+        taken += 1
+    return f"{text[:taken]}…"
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 from typing import Any, Literal, TextIO
 
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import columns_of, cut_to, on_one_line
 
 # how narrow a column may become
 _LEAST = 8
@@ -67,7 +67,7 @@ def write_rows(
             ]
         lines = cells if output_format == "table_headerless" else [list(headers), *cells]
         for line in lines:
-            text = " ".join(map(str.ljust, line, widths))
+            text = " ".join(map(_padded, line, widths))
             stream.write((text if width is None else text.rstrip()) + "\n")
     stream.flush()
 
@@ -77,7 +77,7 @@ def calculate_column_widths(columns: Sequence[str], rows: Iterable[Sequence[Any]
     widths = [len(column.split("@")[0]) for column in columns]
     for row in rows:
         for index, value in enumerate(row[: len(widths)]):
-            width = len(_cell(value))
+            width = columns_of(_cell(value))
             if width > widths[index]:
                 widths[index] = width
     return widths
@@ -98,14 +98,18 @@ def _narrowed(widths: Sequence[int], headers: Sequence[str], width: int) -> list
 def _within(width: int, cell: str, value: Any) -> str:
     """The text of a value, cut to a width; of a list as many items as fit, and the number of the
     others."""
-    if len(cell) <= width:
+    if columns_of(cell) <= width:
         return cell
     items = cell.split(",") if isinstance(value, list | tuple | AbstractSet) else []
     for kept in range(len(items) - 1, 0, -1):
         short = f"{','.join(items[:kept])},+{len(items) - kept}"
-        if len(short) <= width:
+        if columns_of(short) <= width:
             return short
-    return cell[: width - 1] + "…"
+    return cut_to(cell, width)
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - columns_of(cell))
 
 
 def _cell(value: Any) -> str:

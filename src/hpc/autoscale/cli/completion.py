@@ -101,6 +101,11 @@ class CompletionCache:
         """Offer host names."""
         return next_of_list(prefix, self.hostnames)
 
+    def things(self) -> list[str]:
+        """Nodes, hosts, nodearrays and buckets: what `explain` can be asked about, but for jobs."""
+        buckets = [f"{node.nodearray}/{node.vm_size}" for node in self.example_nodes]
+        return _distinct([*self.node_names, *self.hostnames, *self.nodearrays(), *buckets])
+
     def nodearrays(self) -> list[str]:
         """Nodearrays that nodes can be started in."""
         return _distinct(node.nodearray for node in self.example_nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -57,7 +57,7 @@ class ExplainingCommands(CommandLine):
     def explain_parser(self, parser: ArgumentParser) -> None:
         """Options of explain."""
         completed_by(
-            self._complete_node_names,
+            self._complete_things,
             parser.add_argument(
                 "what",
                 nargs="?",
@@ -69,6 +69,11 @@ class ExplainingCommands(CommandLine):
         )
         self._add_output_format(parser)
         self._add_constraint_expr(parser)
+
+    def _complete_things(
+        self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
+    ) -> list[str]:
+        return self._known_to(parsed_args).things()
 
     def explain(
         self,

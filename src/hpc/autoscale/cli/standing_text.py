@@ -17,7 +17,7 @@ from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.limit_words import limit_in_words
 from hpc.autoscale.explaining.words import in_time
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import cut_to, on_one_line
 
 WIDE = 150
 """From how many characters on there are two columns."""
@@ -107,14 +107,14 @@ def summary_line(standing: Standing) -> str:
         f" {jobs['will_start']} waiting, {jobs['stuck']} stuck; {standing.cost}"
     )
     if standing.last_end is not None and standing.last_end.error:
-        said += f"; last pass: {_cut(on_one_line(standing.last_end.error), _IN_A_LOG)}"
+        said += f"; last pass: {cut_to(on_one_line(standing.last_end.error), _IN_A_LOG)}"
     return on_one_line(said)
 
 
 def _head(standing: Standing, width: int) -> Iterator[Line]:
     where = ", ".join(f"{name} at {url}" for name, url in standing.clusters.items())
     at = f"{datetime.fromtimestamp(standing.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    yield Line(_ends(_cut(where, width - len(at) - 2), at, width), "title")
+    yield Line(_ends(cut_to(where, width - len(at) - 2), at, width), "title")
     lock = (
         f"lock held by {', '.join(standing.lock_holders)}"
         if standing.lock_holders
@@ -123,16 +123,16 @@ def _head(standing: Standing, width: int) -> Iterator[Line]:
     late = standing.next_pass is not None and standing.at - standing.next_pass > 60
     passes, style = _said_of_passes(standing), "warn" if late else "plain"
     fits = len(passes) + len(lock) + 2 <= width
-    yield Line(_ends(passes, lock, width) if fits else _cut(passes, width), style)
+    yield Line(_ends(passes, lock, width) if fits else cut_to(passes, width), style)
     yield from _said_of_error(standing, width)
     if not fits:
-        yield Line(_cut(lock, width))
+        yield Line(cut_to(lock, width))
     cost = f"{standing.cost} for {counted(_existing(standing), 'node')}"
-    yield Line(_cut(cost, width))
+    yield Line(cut_to(cost, width))
     if standing.nodes["planned"]:
         planned = counted(standing.nodes["planned"], "node")
         more = f"the next pass wants {planned} more for {standing.cost_planned}"
-        yield Line(_cut(more, width))
+        yield Line(cut_to(more, width))
 
 
 def _said_of_error(standing: Standing, width: int) -> Iterator[Line]:
@@ -183,7 +183,7 @@ def _nodes(standing: Standing, width: int, room: Room) -> list[Line]:
 
     def row_of(name: str, cells: Iterable[object], price: str) -> str:
         numbers = " ".join(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True))
-        return f"{_cut(name, named):{named}} {numbers} {price:>9}"
+        return f"{cut_to(name, named):{named}} {numbers} {price:>9}"
 
     lines = [Line(row_of("nodes", [state.upper() for state in shown], "$/H"), "title")]
     for row in rows:
@@ -215,8 +215,8 @@ def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
         filled = round(share * bar)
         planned = "" if not each.planned else f" +{each.planned:,}"
         drawn = "#" * filled + "." * (bar - filled)
-        text = f"  {_cut(name, space):{max(space, 8)}} {figure:>{wide}} {drawn}{planned}"
-        lines.append(Line(_cut(text, width), "warn" if share >= 1 else "plain"))
+        text = f"  {cut_to(name, space):{max(space, 8)}} {figure:>{wide}} {drawn}{planned}"
+        lines.append(Line(cut_to(text, width), "warn" if share >= 1 else "plain"))
     more = len(standing.limits) - len(shown)
     if more > 0:
         less = "less full" if shown else f"less than {_WORTH_SHOWING:.0%} full"
@@ -234,7 +234,7 @@ def _share(limit: LimitStanding) -> float:
 def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
     jobs = standing.jobs
     head = f"jobs: {jobs['run']} running, {jobs['will_start']} waiting for nodes or a place"
-    lines = [Line(_cut(f"{head}, {jobs['stuck']} stuck", width), "title")]
+    lines = [Line(cut_to(f"{head}, {jobs['stuck']} stuck", width), "title")]
     for group in standing.stuck[: room.stuck]:
         lines += _stuck(group, width)
     rest = sum(group.count for group in standing.stuck[room.stuck :])
@@ -296,8 +296,4 @@ def _beside(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Lin
 def _ends(left: str, right: str, width: int) -> str:
     """Two texts at the ends of a line, or one after the other where they do not fit."""
     room = width - len(left) - len(right)
-    return f"{left}{' ' * room}{right}" if room >= 2 else _cut(f"{left}  {right}", width)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+    return f"{left}{' ' * room}{right}" if room >= 2 else cut_to(f"{left}  {right}", width)
