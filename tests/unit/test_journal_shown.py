@@ -113,6 +113,8 @@ def test_what_changed_has_configuration_and_rows(journal, azscale):
     assert "+ waiting job-1" in lines and "  … and 2 more" in lines
     _, printed = azscale("journal", "diff", journal, "--of", 2, 1)
     assert "decided then:\n  - delete htc-1" in printed
+    _, said = azscale("journal", "diff", journal, "--of", 2, 1, "-F", "json")
+    assert json.loads(said) == {"passes": [2, 1], "differences": printed.splitlines()[1:]}
 
 
 def test_a_journal_of_a_newer_version_is_refused_by_every_command(tmp_path, azscale):

@@ -194,7 +194,8 @@ def test_what_labels_may_hold():
 
 
 def test_azscale_prints_them(run, files, tmp_path, capsys, now):
-    """From the journal, and from the health file; the exit code says whether that is too old."""
+    """From the journal, and from the health file; the exit code says whether that is too old. Where
+    there is no health file, the journal tells that, too."""
     run(journal={}, **files)
     config = tmp_path / "autoscale.json"
     known = {"cluster_name": "c", "url": "http://none.invalid", "journal": {}, **files}
@@ -210,6 +211,10 @@ def test_azscale_prints_them(run, files, tmp_path, capsys, now):
     with pytest.raises(SystemExit) as end:
         main(["metrics", "--health", "--max-age", "900", "-c", str(config)])
     assert end.value.code == 2
+    capsys.readouterr()
+    config.write_text(json.dumps({**known, "metrics": {}}))
+    main(["metrics", "--health", "--max-age", "2000", "-c", str(config)])
+    assert "the last good pass was 1000 s ago; 1 passes, 0 not good" in capsys.readouterr().out
 
 
 def test_the_dashboard_and_the_alerts_use_figures_that_there_are(run, files):

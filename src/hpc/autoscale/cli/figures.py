@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.journaling import journal_path
@@ -16,6 +18,9 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.parsing import seconds_type
 from hpc.autoscale.errors import AutoscaleError
+
+if TYPE_CHECKING:
+    from hpc.autoscale.journal import PassRecord
 
 UNHEALTHY = 2
 """The exit code when the last good pass is too old."""
@@ -39,22 +44,10 @@ class MetricsCommands(CommandLine):
         if health:
             self._print_health(config, max_age)
             return
-        from hpc.autoscale.journal import Journal
         from hpc.autoscale.metrics import of_record, text_of
         from hpc.autoscale.metrics.health import HealthError, read_health
 
-        driver, config = self._prepared(config)
-        path = journal_path(config, driver.autoscale_home)
-        if path is None:
-            raise AutoscaleError(
-                "figures are those of the journal, which the configuration has not"
-            )
-        journal = Journal(path, skip_garbled=True)
-        last = deque(journal, maxlen=1)
-        for problem in journal.problems:
-            warn("%s", problem)
-        if not last:
-            raise AutoscaleError(f"journal {path}: it has no pass")
+        last = deque(self._records(config), maxlen=1)
         known = None
         kept_in = (config.get(SECTION) or {}).get("health_file")
         if kept_in:
@@ -64,13 +57,34 @@ class MetricsCommands(CommandLine):
                 warn("%s", problem)
         sys.stdout.write(text_of(of_record(last[0], known)))
 
+    def _records(self, config: Config) -> Iterator[PassRecord]:
+        """The passes of the journal of the configuration; what is garbled is passed over, and said
+        on stderr. AutoscaleError when it has none."""
+        from hpc.autoscale.journal import Journal
+
+        driver, config = self._prepared(config)
+        path = journal_path(config, driver.autoscale_home)
+        if path is None:
+            raise AutoscaleError("figures come from the journal, which the configuration has not")
+        journal = Journal(path, skip_garbled=True)
+        record = None
+        for record in journal:
+            yield record
+        for problem in journal.problems:
+            warn("%s", problem)
+        if record is None:
+            raise AutoscaleError(f"journal {path}: it has no pass")
+
     def _print_health(self, config: Config, max_age: float | None) -> None:
-        from hpc.autoscale.metrics.health import read_health
+        from hpc.autoscale.metrics.health import Health, read_health
 
         path = (config.get(SECTION) or {}).get("health_file")
-        if not path:
-            raise AutoscaleError("expected metrics.health_file in the configuration, found none")
-        known = read_health(path)
+        if path:
+            known = read_health(path)
+        else:
+            known = Health()
+            for record in self._records(config):
+                known = known.after(record.at, record.did)
         age = known.age(clock.time())
         said = "no pass was good yet" if age is None else f"the last good pass was {age:.0f} s ago"
         why = f": {known.last_error}" if known.last_error else ""

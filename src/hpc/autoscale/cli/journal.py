@@ -80,7 +80,7 @@ class JournalCommands(CommandLine):
         if action == "scrub":
             _scrub(found, to, last)
         elif action == "diff":
-            _print_differences(found, of)
+            _print_differences(found, of, output_format)
         elif number is not None:
             self._show_one(found, number, output_format)
         else:
@@ -152,7 +152,9 @@ class JournalCommands(CommandLine):
             raise SystemExit(NOT_ALL)
 
 
-def _print_differences(found: Journal, of: Sequence[int] | None) -> None:
+def _print_differences(
+    found: Journal, of: Sequence[int] | None, output_format: OutputFormat | None
+) -> None:
     if of is None:
         two = list(deque(found, maxlen=2))
     else:
@@ -160,8 +162,14 @@ def _print_differences(found: Journal, of: Sequence[int] | None) -> None:
         two = [known[number] for number in of if number in known]
     if len(two) < 2:
         raise AutoscaleError(f"journal {found.path}: expected two passes in it, found {len(two)}")
+    lines = showing.differences(*two)
+    if output_format == "json":
+        numbers = [record.number for record in two]
+        json_dump({"passes": numbers, "differences": lines[1:]}, sys.stdout)
+        print()
+        return
     width = table_width()
-    for line in showing.differences(*two):
+    for line in lines:
         print(line if width is None else fill(line, width, subsequent_indent="    "))
 
 
