@@ -154,7 +154,7 @@ def test_what_fails_is_said_with_the_servers_words(site, simulator):
     found = site.stands()
     assert {each["node"] for each in found["failed"]} == {"no-1", "no-2"}
     assert all("AllocationFailed" in each["message"] for each in found["failed"])
-    assert any("back-off" in text for text in found["backoffs"])
+    assert any("next try in" in text and "AllocationFailed" in text for text in found["backoffs"])
     out = site("status")
     assert "failed: 2" in out
     assert max(map(len, out.splitlines())) <= 80

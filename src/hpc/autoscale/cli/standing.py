@@ -19,6 +19,7 @@ from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST, StuckJobs, UnsatisfiedJob, stuck_jobs
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.config.clusters import members_of
+from hpc.autoscale.explaining.limit_words import resting_in_words
 from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -288,6 +289,11 @@ def _failed(nodes: Iterable[Node], node_mgr: NodeManager) -> list[FailedNode]:
 
 
 def _backoffs(node_mgr: NodeManager) -> list[str]:
-    holds = node_mgr.holds
-    said = (holds.of(bucket) for bucket in node_mgr.get_buckets()) if holds else ()
-    return list(dict.fromkeys(on_one_line(text) for text in said if text))
+    found: dict[HeldBack, str] = {}
+    for bucket in node_mgr.get_buckets():
+        for limit in bucket.limits.parts:
+            if isinstance(limit, HeldBack) and limit not in found:
+                noted = limit.known.message
+                server = f"; the server says: {noted}" if noted else ""
+                found[limit] = on_one_line(f"{resting_in_words(limit, bucket)}{server}")
+    return list(found.values())

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from hpc.autoscale.autoscaler.summary import StuckJobs
 from hpc.autoscale.cli.standing import STATES, LimitStanding, Standing
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
@@ -236,18 +235,18 @@ def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
     head = f"jobs: {jobs['run']} running, {jobs['will_start']} waiting for nodes or a place"
     lines = [Line(cut_to(f"{head}, {jobs['stuck']} stuck", width), "title")]
     for group in standing.stuck[: room.stuck]:
-        lines += _stuck(group, width)
+        lines += _item(str(group), width, "bad" if group.never else "warn", 4)
     rest = sum(group.count for group in standing.stuck[room.stuck :])
     if rest:
         lines.append(Line(f"  and {counted(rest, 'job')} for other reasons", "faint"))
     return lines
 
 
-def _stuck(group: StuckJobs, width: int) -> Iterator[Line]:
-    lines = _wrapped(str(group), width - 2, 3) or [""]
-    style = "bad" if group.never else "warn"
+def _item(text: str, width: int, style: str, most: int) -> Iterator[Line]:
+    """A text in so many lines at most, of which all but the first begin further right."""
+    lines = _wrapped(on_one_line(text), width - 4, most) or [""]
     yield Line(f"  {lines[0]}", style)
-    for line in _wrapped(" ".join(lines[1:]), width - 4, 3):
+    for line in lines[1:]:
         yield Line(f"    {line}")
 
 
@@ -264,7 +263,7 @@ def _backoffs(standing: Standing, width: int, room: Room) -> list[Line]:
 def _list(title: str, items: Sequence[str], width: int, style: str, most: int) -> list[Line]:
     lines = [Line(f"{title}: {len(items)}", "title")]
     for item in items[:most]:
-        lines += [Line(f"  {text}", style) for text in _wrapped(on_one_line(item), width - 2, 2)]
+        lines += _item(item, width, style, 3)
     if len(items) > most:
         lines.append(Line(f"  and {len(items) - most} more", "faint"))
     return lines
