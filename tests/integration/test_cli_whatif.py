@@ -148,7 +148,7 @@ def test_what_makes_no_sense(site, setting, said):
 
 def test_nothing_different(site):
     """Is no question."""
-    site("whatif", code=1)
+    site("whatif", code=2)
     assert "expected what would be different" in site.errors
 
 
@@ -205,12 +205,12 @@ def test_a_queue_before_several_clusters(tmp_path, site_command):
 
 def test_what_is_no_pass_of_a_journal(site, recorded):
     """Is said in one line."""
-    for words, said in (
-        (("--journal", recorded, "--pass", "9"), "it has no pass 9"),
-        (("--journal", str(site.home / "none")), "journal "),
-        (("--pass", "1"), "expected --journal with it"),
+    for words, said, code in (
+        (("--journal", recorded, "--pass", "9"), "it has no pass 9", 1),
+        (("--journal", str(site.home / "none")), "journal ", 1),
+        (("--pass", "1"), "expected --journal with it", 2),
     ):
-        site("whatif", *words, "--set", "idle_timeout=9", code=1)
+        site("whatif", *words, "--set", "idle_timeout=9", code=code)
         assert said in site.errors
         assert len(site.errors.splitlines()) == 1
 

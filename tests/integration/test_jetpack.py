@@ -559,19 +559,19 @@ def test_the_command_with_a_file(site):
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "said", "code"),
     [
-        ([], "expected --corecount, --instancecount or --file"),
-        (["--corecount=1", "--instancecount=1"], "expected TargetCount or TargetCoreCount"),
-        (["--corecount=-1"], "expected a whole number of 0 or more, found -1"),
-        (["--corecount=1", "--file=x"], "not both"),
-        (["--file=/no/such"], "/no/such: there is no such file"),
-        (["--corecount=1", "--expiration=-3"], "expected a number of seconds of 0 or more"),
+        ([], "expected --corecount, --instancecount or --file", 2),
+        (["--corecount=1", "--instancecount=1"], "expected TargetCount or TargetCoreCount", 1),
+        (["--corecount=-1"], "expected a whole number of 0 or more, found -1", 1),
+        (["--corecount=1", "--file=x"], "not both", 2),
+        (["--file=/no/such"], "/no/such: there is no such file", 1),
+        (["--corecount=1", "--expiration=-3"], "expected a number of seconds of 0 or more", 1),
     ],
 )
-def test_a_wrong_command(site, args, said):
-    """Is one line, with exit code 1."""
-    site("request", *args, code=1)
+def test_a_wrong_command(site, args, said, code):
+    """Is one line, with exit code 1, or 2 where the command line makes no sense."""
+    site("request", *args, code=code)
     assert said in site.errors
     assert len(site.errors.splitlines()) == 1
     assert site.sets() == {}

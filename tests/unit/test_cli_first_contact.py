@@ -135,6 +135,25 @@ def test_mistakes_are_one_line_with_a_guess(typed, line, said):
     assert said in f"{error}\n"
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("explain", "expected a job, a node or a bucket to explain, or constraints (-C)"),
+        ("explain x -C ncpus=1", "found both"),
+        ("whatif", "as in --set idle_timeout=600"),
+        ("whatif --set idle_timeout=3 --pass 2", "expected --journal with it"),
+        ("request", "expected --corecount, --instancecount or --file"),
+        ("requests drop", "expected --ids or --old, found neither"),
+    ],
+)
+def test_command_lines_that_make_no_sense(typed, line, said):
+    """Are mistakes like others, whatever the cluster is like: one line, and exit code 2."""
+    typed.config("autoscale.json", url="http://none.invalid", username="u", password="p")
+    assert typed(*line.split(), code=2) == ""
+    (error,) = typed.err.splitlines()
+    assert error.startswith(f"azscale {line.split()[0]}: error: ") and said in error
+
+
 def test_help_is_not_too_wide_to_read(typed, monkeypatch):
     """On a screen of 200 characters as well."""
     monkeypatch.setenv("COLUMNS", "200")

@@ -16,6 +16,7 @@ from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autostop.decision import Answer
 from hpc.autoscale.autostop.ledger import ledger_path
+from hpc.autoscale.cli.argtypes import CommandLineError
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.drivers import RequestSetDriver
@@ -86,7 +87,7 @@ class ExplainingCommands(CommandLine):
         lifts it."""
         given = self._constraints(constraint_expr)
         if bool(what) == bool(given):
-            raise AutoscaleError(
+            raise CommandLineError(
                 "expected a job, a node or a bucket to explain, or constraints (-C), found"
                 f" {'both' if given else 'neither'}"
             )

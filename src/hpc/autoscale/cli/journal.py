@@ -16,7 +16,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.autoscaler.journaling import journal_path
-from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.cli.parsing import takes_path
@@ -178,7 +178,7 @@ def _scrub(found: Journal, to: str | None, last: int | None) -> None:
     from hpc.autoscale.replaying import remembered_before
 
     if to is None:
-        raise AutoscaleError("expected --to with the directory of the new journal")
+        raise CommandLineError("expected --to with the directory of the new journal")
     if os.path.exists(to):
         raise AutoscaleError(f"{to}: expected a directory that is not there yet")
     names, starts, count = Aliases(), [1], 0

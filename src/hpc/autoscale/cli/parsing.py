@@ -18,7 +18,7 @@ from typing import Any, TextIO, TypeVar, cast
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.cli.argparser import CommandParser
-from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
 from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
@@ -244,7 +244,10 @@ def fail(problem: Exception, form: str, debug: bool = False) -> None:
 
 
 def _exit_code(problem: Exception) -> int:
-    """3 when another process holds the lock, 4 when there can be no lock, otherwise 1."""
+    """2 for a command line that makes no sense, 3 when another process holds the lock, 4 when there
+    can be no lock, otherwise 1."""
+    if isinstance(problem, CommandLineError):
+        return 2
     if isinstance(problem, LockUnusableError):
         return 4
     return 3 if isinstance(problem, MultipleInstancesError) else 1

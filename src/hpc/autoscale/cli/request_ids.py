@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
-from hpc.autoscale.cli.argtypes import str_list, warn
+from hpc.autoscale.cli.argtypes import CommandLineError, str_list, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.clock import in_utc
@@ -57,7 +57,7 @@ class RequestIdCommands(CommandLine):
         driver, config = self._prepared(config)
         if action == "drop":
             if not ids and not old:
-                raise AutoscaleError("requests drop: expected --ids or --old, found neither")
+                raise CommandLineError("requests drop: expected --ids or --old, found neither")
             self._take_lock(config, driver)
         path = config.get("requests_file")
         if not path:

@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.serving import report
-from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
@@ -112,10 +112,12 @@ def _arrays(
     given = (corecount, instancecount)
     if file is not None:
         if name is not None or given != (None, None):
-            raise AutoscaleError("request: expected --file or options for one nodearray, not both")
+            raise CommandLineError(
+                "request: expected --file or options for one nodearray, not both"
+            )
         return _read(file)
     if given == (None, None):
-        raise AutoscaleError("request: expected --corecount, --instancecount or --file")
+        raise CommandLineError("request: expected --corecount, --instancecount or --file")
     definition = {
         "Name": name or DEFAULT_NODEARRAY,
         "TargetCoreCount": corecount,

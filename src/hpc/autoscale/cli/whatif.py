@@ -16,10 +16,10 @@ from typing import Any
 
 from hpc.autoscale.autoscaler import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli.argtypes import CommandLineError
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import screen_width
 from hpc.autoscale.cli.plan_text import SIGNS
-from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
@@ -74,9 +74,9 @@ class WhatIfCommands(CommandLine):
         """Compares what the next pass will do with what it would do under other quotas, prices,
         nodearrays, timeouts or policies, and does nothing."""
         if not (settings or cases):
-            raise AutoscaleError("expected what would be different, as in --set idle_timeout=600")
+            raise CommandLineError("expected what would be different, as in --set idle_timeout=600")
         if number is not None and journal is None:
-            raise AutoscaleError("--pass: expected --journal with it, found none")
+            raise CommandLineError("--pass: expected --journal with it, found none")
         asked = [(*settings, *own) for own in cases] or [tuple(settings)]
         others = [Otherwise(each) for each in asked]
         # all of them are looked at before the first is tried

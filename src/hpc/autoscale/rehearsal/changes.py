@@ -226,7 +226,8 @@ def _for_jobs(jobs: Sequence[str]) -> str:
     if not jobs:
         return "is wanted, if for no job"
     more = f" and {counted(len(jobs) - NAMED_JOBS, 'more job')}" if len(jobs) > NAMED_JOBS else ""
-    return f"for job {', '.join(jobs[:NAMED_JOBS])}{more}"
+    noun = "job" if len(jobs) == 1 else "jobs"
+    return f"for {noun} {', '.join(jobs[:NAMED_JOBS])}{more}"
 
 
 def _row(action: Action, node: Seen, reasons: Reasons) -> PlannedChange:
