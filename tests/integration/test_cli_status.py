@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import pty
 import signal
 import struct
@@ -195,7 +196,7 @@ def test_watching_without_a_terminal(site, monkeypatch, form):
     else:
         assert "1 planned; jobs: 0 running, 1 waiting, 0 stuck" in first
         assert "no nodes; jobs: 0 running" in last
-    assert "JSONDecodeError" in said.err
+    assert re.match(r"\d{4}-\d\d-\d\dT[\d:]{8}Z .*JSONDecodeError", said.err)
     assert waits == [0.5] * 6
 
 

@@ -142,7 +142,7 @@ class _Lines(AbstractContextManager[Show]):
 
     def _show(self, standing: Standing | None, problem: str) -> None:
         if problem:
-            print(problem, file=sys.stderr, flush=True)
+            print(f"{clock.in_utc(clock.time())} {problem}", file=sys.stderr, flush=True)
         elif standing is not None:
             print(self._line_of(standing), flush=True)
 
