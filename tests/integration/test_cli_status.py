@@ -3,8 +3,8 @@
 import fcntl
 import json
 import os
-import re
 import pty
+import re
 import signal
 import struct
 import subprocess
