@@ -208,7 +208,7 @@ def test_what_another_process_waits_for_is_not_dropped(azscale, kept):
 
 def test_requests_that_cannot_be_meant(azscale, kept):
     """Are one line each, and nothing is dropped."""
-    azscale("requests", "drop", code=1)
+    azscale("requests", "drop", code=2)
     assert "expected --ids or --old, found neither" in azscale.err
     azscale("requests", "--ids", "r-2", code=1)
     assert "expected an id that is kept, found 'r-2'; did you mean 'r-1'?" in azscale.err
