@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results

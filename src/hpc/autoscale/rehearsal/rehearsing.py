@@ -143,9 +143,7 @@ def rehearse(
     the process meanwhile. `interval`: seconds from pass to pass of the loop, where the
     configuration does not say so. Raises what a pass raises that cannot look.
     """
-    makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
-    make = cast(NewDriver, driver) if makes_one else None
-    first = hooks.checked_driver(make() if make else driver)
+    make, first = _first_of(driver)
     recorder = Recorder(notes_inputs=not demand_only)
     searches: Searches = config.get(SEARCHES) or Searches()
     config = {**config, SEARCHES: searches}
@@ -178,10 +176,7 @@ def rehearse(
         try:
             began, one = clocks.time(), autoscaler.look(interval)
             summary = _of_the_site(one.summary(began, clocks.time()), state)
-            calculator = one.calculator
-            reasons = ReasonsOfPass(one.config, calculator) if calculator is not None else None
-            rows = _rows(one, recorder.commands, reasons)
-            idle = reasons.idle if reasons is not None else {}
+            rows, idle = _rows(one, recorder.commands)
         finally:
             autoscaler.driver.close_histories()
     recorder.heard_configuration(config)
@@ -189,7 +184,9 @@ def rehearse(
         summary = replace(summary, notes=(*summary.notes, TIMED))
     costs = at_first, at_first.changed_by(rows)
     went = tuple(searches.went)
-    return Rehearsal(summary, tuple(rows), *costs, began, recorder.inputs, calculator, went, idle)
+    return Rehearsal(
+        summary, tuple(rows), *costs, began, recorder.inputs, one.calculator, went, idle
+    )
 
 
 def _explain(jobs: Sequence[UnsatisfiedJob]) -> None:
@@ -211,9 +208,7 @@ def rehearse_stop(
 
     `has_scheduler`: as for `autostop.service.StopService`; other arguments as for `rehearse`.
     """
-    makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
-    make = cast(NewDriver, driver) if makes_one else None
-    first = hooks.checked_driver(make() if make else driver)
+    make, first = _first_of(driver)
     recorder, home = Recorder(notes_inputs=False), first.autoscale_home
     with StateCopy(config, home) as state:
         recording = RecordingDriver(first, recorder, state)
@@ -280,12 +275,16 @@ def _with_doors(
 
 
 def _rows(
-    one: Pass, commands: Sequence[Command], reasons: ReasonsOfPass | None
-) -> list[PlannedChange]:
-    """The rows of what was recorded, without joining what the scheduler knows already."""
+    one: Pass, commands: Sequence[Command]
+) -> tuple[list[PlannedChange], Mapping[object, float]]:
+    """The rows of what was recorded, without joining what the scheduler knows already; and for how
+    long nodes are idle, in seconds, by key."""
     calculator = one.calculator
-    if calculator is None or reasons is None or not commands:
-        return []
+    if calculator is None:
+        return [], {}
+    reasons = ReasonsOfPass(one.config, calculator)
+    if not commands:
+        return [], reasons.idle
     section = one.config.get("autoscale") or {}
     reports_hosts = section.get("scheduler_reports_hosts", True)
     on_premises = one.reported_on_premises
@@ -307,7 +306,7 @@ def _rows(
     first = next((i for i, row in enumerate(rows) if row.action == "create"), 0)
     creates = sorted((r for r in rows if r.action == "create"), key=lambda row: row.bucket)
     others = [row for row in rows if row.action != "create"]
-    return [*others[:first], *creates, *others[first:]]
+    return [*others[:first], *creates, *others[first:]], reasons.idle
 
 
 def _of_the_site(summary: PassSummary, state: StateCopy) -> PassSummary:
