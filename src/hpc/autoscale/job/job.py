@@ -231,10 +231,9 @@ class Job:
         keeps the rest out as things are now; otherwise as they are when it is read, unless a
         handler must hear it now. `allow_existing` false: on nodes that do not exist yet.
         """
-        failed_as = None
+        is_queued = all_or_nothing is None
         if all_or_nothing is None:
             all_or_nothing = self.__packing_strategy == PackingStrategy.SCATTER
-            failed_as = _REFUSED_AS[all_or_nothing]
         request = self._request(all_or_nothing or self.__colocated)
         if request.units <= 0:
             done, where = [f"job {self.name} has nothing left to place"], node_mgr._placer.where()
@@ -248,6 +247,7 @@ class Job:
         plan = None if explain else placer.place_at_once(compiled, request, self.__name)
         if plan is None:
             own = partial(self._compile, own=True)
+            failed_as = _REFUSED_AS[all_or_nothing] if is_queued else None
             result = placer.place(Ask(compiled, request, self.__name, failed_as, own))
             units = result.total_slots if result else 0
         else:

@@ -101,10 +101,12 @@ class Candidate:
         nodes += self.reserved
         cores = nodes * self.cores
         tight = self._tight
-        if tight is not None and not tight.bears(nodes, cores):
+        # each new node is asked about, so this is written out
+        if tight is not None and (
+            tight.used_nodes + nodes > tight.max_nodes or tight.used_cores + cores > tight.max_cores
+        ):
             return False
         for limit in self.charged:
-            # each new node is asked about, so this is written out
             if (
                 limit.used_nodes + nodes > limit.max_nodes
                 or limit.used_cores + cores > limit.max_cores
@@ -174,11 +176,12 @@ class Candidate:
         expression takes at least."""
         if not self.shapes:
             return False
-        self._index.catch_up()
-        minima = self._minima(expr)
+        if self._index.late or self._index.entered < len(self.shapes):
+            self._index.catch_up()
+        minima = expr.minima or self._minima(expr)
         for name, amount, sized in minima or ():
             reading = self._readings.get(name) or self._read(name)
-            if reading.tree[1] < reading.needed(amount, sized):
+            if (most := reading.tree[1]) <= 0 < amount or most < reading.needed(amount, sized):
                 return False
         return minima is not None
 

@@ -20,7 +20,7 @@ from hpc.autoscale.packing.shape import Frame, NodeShape
 from hpc.autoscale.packing.shares import InTurn, NodeShare, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
-_NEAR = 24
+_NEAR = 64
 # as long as few shapes are known to refuse: to look at a shape for the first time takes longer than
 # to ask the tree
 _FEW = 24
@@ -96,7 +96,7 @@ class Cursor:
         self._alive = bytearray(len(self.candidates))
         self.first = [len(candidate.shapes) for candidate in self.candidates]
         for index, candidate in enumerate(self.candidates):
-            if candidate.shapes and candidate.may_meet(expr):
+            if candidate.may_meet(expr):
                 self._alive[index] = 1
                 self.first[index] = 0
         self._needs: list[Needs | None] = [None] * len(self.candidates)
@@ -117,33 +117,27 @@ class Cursor:
         """Take into account what has happened to the candidates since the last time."""
         changes, numbers = self._changes, self._numbers
         if numbers is None:
-            numbers = {candidate: index for index, candidate in enumerate(self.candidates)}
-            self._numbers = numbers
+            numbers = self._numbers = {each: index for index, each in enumerate(self.candidates)}
+        alive, first, refused = self._alive, self.first, self._refused
         for candidate, lo in changes.reshaped[self._read_reshaped :]:
             index = numbers.get(candidate, -1)
             if index >= 0:
-                self.first[index] = min(lo, self.first[index])
-                self._alive[index] = 1
+                first[index] = min(lo, first[index])
+                alive[index] = 1
         self._read_reshaped = len(changes.reshaped)
-        start, alive = self._read_added, self._alive
-        self._read_added = len(changes.added)
-        is_few = self._read_added - start <= len(self.candidates)
-        for candidate in set(changes.added[start:]) if is_few else self.candidates:
+        added = changes.added[self._read_added :]
+        self._read_added += len(added)
+        for candidate in set(added) if len(added) <= len(self.candidates) else self.candidates:
             index = numbers.get(candidate, -1)
-            if index >= 0 and not alive[index]:
-                alive[index] = not self.monotone or self._is_more(candidate.shapes, index)
-
-    def _is_more(self, shapes: Sequence[NodeShape | None], index: int) -> bool:
-        """Whether a candidate that had refused on all its nodes has a new one that may take a unit.
-        Most nodes are opened for another request, which fills them."""
-        refused = self._refused
-        for shape in shapes[self.first[index] :]:
-            if shape not in refused:
-                if shape is None or not shape.closed:
-                    return True
-                refused.add(shape)
-        self.first[index] = len(shapes)
-        return False
+            if index < 0 or alive[index]:
+                continue
+            fresh = candidate.shapes[first[index] :]
+            if not (self.monotone and refused.issuperset(fresh)):
+                # most nodes are opened for another request, which fills them
+                refused.update([each for each in fresh if each is not None and each.closed])
+                alive[index] = not (self.monotone and refused.issuperset(fresh))
+            if not alive[index]:
+                first[index] = len(candidate.shapes)
 
     def in_use(self) -> Iterator[tuple[int, Candidate]]:
         """The candidates that may have a node with room, each with its number."""

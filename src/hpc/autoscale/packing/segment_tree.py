@@ -215,7 +215,7 @@ class NodeIndex:
         self._shapes = shapes
         self._capacity = 1
         # how many positions are in the trees
-        self._entered = 0
+        self.entered = 0
         self._readings: list[Reading] = []
         self._alike: Places[NodeShape | None] | None = None
         self._texts: dict[str, Places[str | None]] = {}
@@ -227,20 +227,20 @@ class NodeIndex:
         same list, and is to be used right after `catch_up`."""
         self.catch_up()
         reading.tree[:] = [-math.inf] * (2 * self._capacity)
-        self._enter_all([reading], 0, self._entered)
+        self._enter_all([reading], 0, self.entered)
         self._readings.append(reading)
 
     def catch_up(self) -> None:
         """Bring the trees up to date with the list of shapes."""
         size, late = len(self._shapes), self.late
-        if self._entered < size:
+        if self.entered < size:
             if size > self._capacity:
                 self._capacity = 1 << (size - 1).bit_length()
                 for reading in self._readings:
                     reading.tree[:] = [-math.inf] * (2 * self._capacity)
-                self._entered = 0
-            late.update(range(self._entered, size))
-            self._entered = size
+                self.entered = 0
+            late.update(range(self.entered, size))
+            self.entered = size
         if not late:
             return
         lo, hi = (min(late), max(late) + 1) if len(late) > _FEW else (0, math.inf)

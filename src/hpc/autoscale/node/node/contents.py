@@ -366,13 +366,16 @@ def free_of_each(nodes: Iterable[Node], name: str) -> list[Any]:
     """`available.get(name)` of each node. Nodes that the engine knows need not be looked into
     for a plain number."""
     found: list[Any] = []
+    known: dict[NodeShape | None, Any] = {}
     for node in nodes:
         home = node._home
         shape = home.shapes[node._position] if home is not None and home.is_bound else None
-        if shape is None or name not in shape.free or name in shape.template.units:
+        if shape in known:
+            found.append(known[shape])
+        elif shape is None or name not in shape.free or name in shape.template.units:
             found.append(node.available.get(name))
         else:
-            found.append(shape.free[name])
+            found.append(known.setdefault(shape, shape.free[name]))
     return found
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
@@ -149,11 +149,10 @@ class BucketNodes:
     def there(self) -> list[Node]:
         """The nodes that are there, in order."""
         self.bind()
-        return [
-            self._make(position) if node is None else node
-            for position, node in enumerate(self.handles)
-            if position not in self.gone
-        ]
+        for position, node in enumerate(self.handles) if not all(self.handles) else ():
+            if node is None:
+                self._make(position)
+        return self.made() if self.gone else cast(list[Node], self.handles.copy())
 
     def made(self) -> list[Node]:
         """Those of which there is a `Node`."""

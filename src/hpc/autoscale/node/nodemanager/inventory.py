@@ -168,7 +168,7 @@ class Inventory:
 
     def nodes(self) -> list[Node]:
         """All nodes, planned and failed ones included, in bucket order."""
-        return [node for bucket in self.buckets for node in bucket.nodes]
+        return list(chain.from_iterable([bucket.nodes for bucket in self.buckets]))
 
     def new_nodes(self) -> list[Node]:
         """Nodes that are planned and not created yet, and deallocated ones with work."""
