@@ -73,9 +73,10 @@ def checked(job: object) -> Job:
         raise UnusableJobError(f"expected a Job, found {type(job).__name__}")
     if isinstance(job, UnusableJob):
         raise UnusableJobError(job.reason)
-    for what, count in (("iterations", job.iterations), ("node_count", job.node_count)):
-        if count < 0:
-            raise UnusableJobError(f"{what}: expected 0 or more, found {count}")
+    if job.iterations < 0:
+        raise UnusableJobError(f"iterations: expected 0 or more, found {job.iterations}")
+    if job.node_count < 0:
+        raise UnusableJobError(f"node_count: expected 0 or more, found {job.node_count}")
     return job
 
 

@@ -36,10 +36,10 @@ class FiledResults(dict[Hashable, list[Result]]):
 
     def file(self, context: Hashable, entry: Result | Report) -> None:
         """Add what was heard to the list of a context."""
-        filed = super().get(context)
+        filed = dict.get(self, context)
         if filed is None:
             filed = []
-            super().__setitem__(context, filed)
+            dict.__setitem__(self, context, filed)
             self._unread.add(context)
         if not isinstance(entry, Report):
             filed.append(entry)
