@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.ccbindings.creation_sets import partition_by_set
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import (
@@ -72,10 +73,17 @@ class Recorder:
         if self._notes_inputs:
             self.inputs = self.inputs.with_hosts(hosts)
 
-    def heard_jobs(self, jobs: Sequence[Job]) -> None:
-        """The jobs are known, with those that the library adds."""
-        if self._notes_inputs:
-            self.inputs = self.inputs.with_jobs(jobs)
+    def hearing_jobs(self, make: NewCalculator) -> NewCalculator:
+        """What makes calculators as `make` does; its jobs, with those that the library adds, are
+        known then."""
+
+        def new(config: dict[str, Any], its: SchedulerDriver) -> tuple[Any, Sequence[Job]]:
+            calculator, jobs = make(config, its)
+            if self._notes_inputs:
+                self.inputs = self.inputs.with_jobs(jobs)
+            return calculator, jobs
+
+        return new
 
     def heard_configuration(self, config: Mapping[str, Any]) -> None:
         """The configuration is this one."""

@@ -29,7 +29,6 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.job.job import Job
 from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Refusal
@@ -139,9 +138,9 @@ def rehearse(
     Most arguments are as for `Autoscaler`. `new_binding` makes the binding that is read, where that
     is not the one of the configuration: one that answers from a journal, or with other limits.
     `demand_known` is given the demand before any node of it is changed by what is only recorded.
-    With `demand_only` the rehearsal ends there, and inputs are not noted. `clock` is the clock of
-    the process meanwhile. `interval`: seconds from pass to pass of the loop, where the
-    configuration does not say so. Raises what a pass raises that cannot look.
+    With `demand_only` the rehearsal ends there, and inputs are not noted. `clock`: that of the
+    process meanwhile. `interval`: seconds from pass to pass, where the configuration does not say
+    so. Raises what a pass raises that cannot look.
     """
     make, first = _first_of(driver)
     recorder = Recorder(notes_inputs=not demand_only)
@@ -157,11 +156,6 @@ def rehearse(
             _explain(one.outcome["unsatisfied"])
         demand_known(demand)
 
-    def noting(own: dict[str, Any], its: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
-        calculator, jobs = new_calculator(own, its)
-        recorder.heard_jobs(jobs)
-        return calculator, jobs
-
     with StateCopy(config, first.autoscale_home) as state, _using(clock):
         recording = RecordingDriver(first, recorder, state)
         autoscaler = Autoscaler(
@@ -169,24 +163,28 @@ def rehearse(
             _one_after_another(recording, make) if make else recording,
             dry_run=demand_only,
             reporter=Reporter(),
-            new_calculator=noting,
+            new_calculator=recorder.hearing_jobs(new_calculator),
             result_handler=result_handler,
             demand_known=note_demand,
         )
         try:
             began, one = clocks.time(), autoscaler.look(interval)
-            summary = _of_the_site(one.summary(began, clocks.time()), state)
+            notes = (TIMED,) if searches.are_timed and not demand_only else ()
+            summary = _of_the_site(one.summary(began, clocks.time()), state, notes)
             rows, idle = _rows(one, recorder.commands)
         finally:
             autoscaler.driver.close_histories()
     recorder.heard_configuration(config)
-    if searches.are_timed and not demand_only:
-        summary = replace(summary, notes=(*summary.notes, TIMED))
-    costs = at_first, at_first.changed_by(rows)
+    costs, inputs = (at_first, at_first.changed_by(rows)), recorder.inputs
     went = tuple(searches.went)
-    return Rehearsal(
-        summary, tuple(rows), *costs, began, recorder.inputs, one.calculator, went, idle
-    )
+    return Rehearsal(summary, tuple(rows), *costs, began, inputs, one.calculator, went, idle)
+
+
+def _first_of(driver: SchedulerDriver | NewDriver) -> tuple[NewDriver | None, SchedulerDriver]:
+    """What makes drivers, None where one was given, and the first of them."""
+    makes_one = callable(driver) and not isinstance(driver, SchedulerDriver)
+    make = cast(NewDriver, driver) if makes_one else None
+    return make, hooks.checked_driver(make() if make else driver)
 
 
 def _explain(jobs: Sequence[UnsatisfiedJob]) -> None:
@@ -309,11 +307,11 @@ def _rows(
     return [*others[:first], *creates, *others[first:]], reasons.idle
 
 
-def _of_the_site(summary: PassSummary, state: StateCopy) -> PassSummary:
-    """The summary, with the names of the files of the site."""
+def _of_the_site(summary: PassSummary, state: StateCopy, more: tuple[str, ...]) -> PassSummary:
+    """The summary with the names of the files of the site, and more notes."""
     errors = (replace(each, message=state.in_words(each.message)) for each in summary.errors)
     return replace(
         summary,
-        notes=tuple(map(state.in_words, summary.notes)),
+        notes=(*map(state.in_words, summary.notes), *more),
         errors=tuple(errors),
     )
