@@ -392,7 +392,7 @@ def test_requests_in_doubt_are_listed_asked_about_and_dropped(azscale, simulator
     assert json.loads(done(azscale("requests", "--old", "-F", "json", **kept))[0]) == []
     _, said = done(azscale("requests", "drop", "--ids", request_id[:-1] + "x", **kept), code=1)
     assert f"did you mean '{request_id}'" in said
-    _, said = done(azscale("requests", "drop", **kept), code=1)
+    _, said = done(azscale("requests", "drop", **kept), code=2)
     assert "expected --ids or --old" in said
     _, said = done(azscale("requests", "drop", "--ids", request_id, **kept))
     assert said == "dropped: 1 request\n"

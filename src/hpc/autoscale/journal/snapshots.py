@@ -21,7 +21,7 @@ from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
 from hpc.autoscale.node.constraints.base import json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.reported import are_as_reported, as_reported
+from hpc.autoscale.node.reported import are_as_reported, as_reported, name_as_reported
 from hpc.autoscale.redaction import redact_texts
 
 _JOBS = {Job}
@@ -179,11 +179,7 @@ _USUAL: dict[str, Any] = {
 def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
     """The scheduler's nodes of a reading; `before` as in `job_rows`."""
     how: dict[str, Any] = {"plain": host_json, "bare": _bare_host}
-    return settled(hosts, before, are_as_reported, _name_of_host, _host_values(), **how)
-
-
-def _name_of_host(host: Node) -> str:
-    return str(host.__dict__["_hostname"])
+    return settled(hosts, before, are_as_reported, name_as_reported, _host_values(), **how)
 
 
 def _host_values() -> Callable[[Node], tuple[Any, ...]]:

@@ -33,6 +33,11 @@ def as_reported(node: Node) -> tuple[Any, ...]:
     return (_kept(own), _marks(node), own["_Node__available"], _bucket_id(own))
 
 
+def name_as_reported(node: Node) -> str:
+    """The host name of a node as its scheduler has said it."""
+    return str(node.__dict__["_hostname"])
+
+
 def are_as_reported(nodes: Sequence[Node], before: Sequence[tuple[Any, ...]]) -> bool:
     """Whether `as_reported` of each of the nodes would be the same as before. There are thousands,
     so nothing is asked through a node, and nothing made that need not be."""
