@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import random
 import zlib
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.raised import again, as_json
 from hpc.autoscale.replaying import Replay, remembered_before
@@ -129,6 +131,32 @@ def test_what_is_not_known_to_have_been_remembered(journal, tmp_path):
 
     other = Journal(changed(journal, tmp_path / "other", longer))
     assert remembered_before(other, 6) is None
+
+
+@pytest.mark.parametrize(("then", "later"), [(1e-9, 60), (60, 1e-9)])
+def test_searches_at_the_least_cost_go_as_far_as_they_did(
+    run, cluster, scheduler, tmp_path, then, later
+):
+    """Whatever time there is when a journal is replayed, the same nodes are found."""
+    prices = {"Standard_F4s": 0.25, "Standard_F8s": 0.36, "Standard_F16s": 0.8}
+    for size in ("Standard_F8s", "Standard_F16s"):
+        cluster.add_bucket("htc", size, 300, 300)
+    draw = random.Random(0)
+    scheduler.jobs = [
+        Job(f"j{n}", {"ncpus": draw.randint(1, 7)}, iterations=draw.randint(1, 5))
+        for n in range(40)
+    ]
+    packing = {"objective": "cost", "optimize_seconds": then}
+    assert run(**ON, packing=packing, vm_sizes={"prices": {"*": prices}}).created
+    (record,) = Journal(tmp_path / "journal")
+    assert [went is not None for went in record.doors["searches"]] == [then < 1]
+    packing["optimize_seconds"] = later
+    record.config = {**record.config, "packing": packing}
+    without = replace(record, doors={k: v for k, v in record.doors.items() if k != "searches"})
+    with Replay() as replay:
+        assert replay.one(record).is_same
+    with Replay() as replay:
+        assert replay.one(without).differences
 
 
 def changed(journal, path, change):

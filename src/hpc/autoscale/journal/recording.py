@@ -30,6 +30,7 @@ from hpc.autoscale.journal.listening import COMMANDS, HeardBinding
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
+from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_id_of
@@ -132,6 +133,7 @@ class PassRecorder:
             MADE_BY: make,
             RUN_EACH: self._runner(config.get(RUN_EACH) or run_here),
             RECORDER: self,
+            SEARCHES: config.get(SEARCHES) or Searches(),
         }
 
     def _runner(self, run: RunEach) -> RunEach:
@@ -351,6 +353,9 @@ class PassRecorder:
     def written(self, config: Mapping[str, Any], did: Mapping[str, Any]) -> Written:
         """The record. `did`: what the pass did, as JSON, `unsatisfied` left out."""
         own = dict(did)
+        searches: Searches | None = config.get(SEARCHES)
+        if searches and searches.went:
+            self.doors["searches"] = searches.went
         name, wanted = config.get(DRIVERS_WISH) or ("", tuple)
         self.doors["driver"] = name
         arrays = [dict(each) for each in wanted()] if name else []

@@ -24,6 +24,7 @@ from hpc.autoscale.journal.recording import PassRecorder
 from hpc.autoscale.journal.records import NAMES, PassRecord
 from hpc.autoscale.journal.state import in_directory, restore, saved, settings
 from hpc.autoscale.journal.writing import as_read
+from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node.requests import Assumed, Sender, SenderState, assuming
 from hpc.autoscale.onpremises.workers import RUN_EACH
 from hpc.autoscale.replaying.doors import (
@@ -174,6 +175,7 @@ class Replay:
             DRIVERS_WISH: (str(record.doors.get("driver", "")), lambda: wanted),
             MADE_BY: lambda config: binding_of(tape),
             RUN_EACH: runs_workers(tape),
+            SEARCHES: Searches(record.doors.get("searches", ())),
         }
 
 
