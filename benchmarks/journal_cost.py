@@ -6,8 +6,8 @@ one has begun, so that something has changed. Times of whole passes differ by mo
 costs, so its own calls are timed within each pass: the CPU seconds of them all, summed, are held
 against those of the rest of the same pass. Printed are the share in all passes together and in the
 cheapest and the dearest of them, how many functions were called by either (no noise changes that),
-and how many objects the journal keeps. Then the same for passes that are each made by a process of
-their own, as cron does it (`--fresh`: so many), the first of which writes all there is.
+and how many objects the journal keeps. Before that the same for passes that are each made by a
+process of their own, as cron does it (`--fresh`: so many), the first of which writes all there is.
 """
 
 import argparse
@@ -278,10 +278,11 @@ def main() -> None:
     now = clock.use_mock_clock()
     now.now = 1_790_000_000.0
     with cluster_of(args.nodes) as site:
-        if args.rounds:
-            in_one_process(args, now, site)
+        # first, as a process that was forked from one that has grown collects its garbage, too
         if args.fresh > 1:
             by_themselves(args, now, site)
+        if args.rounds:
+            in_one_process(args, now, site)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ It reads candidates and never writes to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Literal, NamedTuple
 
@@ -131,9 +131,10 @@ class Cursor:
             index = numbers.get(candidate, -1)
             if index < 0 or alive[index]:
                 continue
-            fresh = candidate.shapes[first[index] :]
+            fresh: Collection[NodeShape | None] = candidate.shapes[first[index] :]
             if not (self.monotone and refused.issuperset(fresh)):
                 # most nodes are opened for another request, which fills them
+                fresh = set(fresh)
                 refused.update([each for each in fresh if each is not None and each.closed])
                 alive[index] = not (self.monotone and refused.issuperset(fresh))
             if not alive[index]:
