@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.traces.opening import read_trace
 from hpc.autoscale.traces.workload import Trace, TraceError
 
@@ -79,7 +80,7 @@ def test_bad_lines_are_counted_and_named_and_stop_nothing(tmp_path: Path) -> Non
     assert len(trace.jobs) == 1 and trace.set_aside.count == 12
     assert trace.set_aside.sentences() == [
         "1 line set aside: expected 18 fields: line 7 (found 4)",
-        "2 lines set aside: expected numbers: lines 8 (found 'sixty'), 18 (found 'nan')",
+        "2 lines set aside: expected numbers: lines 8 (found none in field 4), 18 (found none in field 3)",
         "7 lines set aside: it did not run: lines 9, 10, 11, 12, 13, …",
         "1 line set aside: the number of processors is unknown: line 16",
         "1 line set aside: the submit time is unknown: line 17",
@@ -162,8 +163,11 @@ def test_qstat_as_json_is_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "form", "said"),
     [
-        (b"", None, "begins with 'nothing'"),
-        (b"hello\n", None, "expected jobs in the form of swf, sacct, qstat"),
+        (b"", None, "found an empty file: name its form"),
+        (b"\n" * 60, None, "found empty lines"),
+        (b"hello\n", None, "expected jobs in the form of swf, sacct, qstat, journal, found a first"),
+        (b'\n[{"jobid": 1}]', None, "found JSON that is no output of qstat"),
+        (b"JobID,User,Submit\n", "sacct", "expected a column jobid .* found 1 other column: ask"),
         (b"1 2 3\n", "swf", "expected jobs that ran, found none: 1 line set aside"),
         (b"", "swf", "expected jobs that ran, found none: it is empty"),
         (b"x", "sfw", "did you mean 'swf'"),
@@ -183,6 +187,35 @@ def test_what_is_no_workload_is_refused_in_one_line(
     with pytest.raises(TraceError, match=said) as caught:
         read(tmp_path / "log", content, form)
     assert "\n" not in str(caught.value)
+
+
+SECRET = "s3cr3t"
+
+
+@pytest.mark.parametrize("form", [None, "swf", "sacct", "qstat"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps({"password": SECRET, "url": "https://here"}),
+        json.dumps({"password": SECRET, "values": list(range(30))}, indent=1),
+        f'"password":"{SECRET}" {"1 " * 30}\n',
+        f"; a file of settings\n{SECRET} {'1 ' * 30}\n",
+        f"password|{SECRET}|\n",
+        f"{SECRET}\n",
+        f"Job Id: 1\n{SECRET}\n    {SECRET}\n",
+    ],
+)
+def test_nothing_of_a_file_that_is_another_one_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, form: str | None
+) -> None:
+    path = tmp_path / "autoscale.json"
+    path.write_text(content)
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(path), *(["--form", form] if form else [])])
+    said = capsys.readouterr()
+    assert ended.value.code not in (0, None) and SECRET not in said.err + said.out
+    assert said.err.startswith(f"azscale simulate: error: {path}: expected ")
+    assert said.err.count("\n") == 1
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

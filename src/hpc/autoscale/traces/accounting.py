@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.errors import counted, did_you_mean
 from hpc.autoscale.traces.workload import SetAside, Trace, TraceError, TraceJob, in_order
 
 SACCT_COLUMNS = (
@@ -46,8 +46,8 @@ def read_sacct(path: str, lines: Iterable[str]) -> Trace:
     for needed in ("jobid", "submit", "start", "end"):
         if needed not in names:
             raise TraceError(
-                f"{path}: expected a column {needed} in the first line, found {', '.join(names)}"
-                f"{did_you_mean(needed, names)}: ask sacct with --parsable2"
+                f"{path}: expected a column {needed} in the first line, found"
+                f" {counted(len(names), 'other column')}{did_you_mean(needed, names)}: ask sacct with --parsable2"
                 f" --format={SACCT_COLUMNS}"
             )
     if not {"ncpus", "alloccpus", "reqcpus"} & set(names):
@@ -151,7 +151,7 @@ def _qstat_text(lines: Iterable[str], set_aside: SetAside) -> Iterator[_Found]:
             last = found[1].lower()
             attributes[last] = found[2]
         elif text.strip():
-            set_aside.add(number, "expected `name = value`", f"found {text.strip()[:20]!r}")
+            set_aside.add(number, "expected `name = value`")
     if name:
         yield began, name, attributes
 

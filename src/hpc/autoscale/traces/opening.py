@@ -10,7 +10,7 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import BinaryIO
@@ -82,13 +82,23 @@ def _read(path: str, file: BinaryIO, form: str | None, memory_unit: str) -> Trac
         first = list(islice(text, _LOOKED_AT))
         name = form or next((n for n, (is_it, _) in FORMS.items() if is_it(first)), None)
         if name is None:
-            begins = first[0].strip()[:60] if first else "nothing"
             raise TraceError(
-                f"{path}: expected jobs in the form of {', '.join((*FORMS, JOURNAL))}, found a"
-                f" file that begins with {begins!r}: name its form with --form"
+                f"{path}: expected jobs in the form of {', '.join((*FORMS, JOURNAL))}, found"
+                f" {_kind(first)}: name its form with --form"
             )
         read = partial(read_swf, memory_unit=memory_unit) if name == "swf" else FORMS[name][1]
         return read(os.fspath(path), _joined(first, text))
+
+
+def _kind(first: Sequence[str]) -> str:
+    """What kind of file begins with these lines. Nothing of what they say is in it: they may have a
+    password, where somebody gave the wrong file."""
+    begins = "".join(first).lstrip()[:1]
+    if not begins:
+        return "an empty file" if len(first) < _LOOKED_AT else "empty lines"
+    if begins in "{[":
+        return "JSON that is no output of qstat"
+    return "a first line that is neither a job nor a header of any of them"
 
 
 def _joined(first: list[str], rest: Iterable[str]) -> Iterable[str]:
