@@ -11,6 +11,7 @@ import pytest
 
 from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.simulator import serve
+from hpc.autoscale.traces.opening import read_trace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 F4, F8 = "Standard_F4s_v2", "Standard_F8s_v2"
@@ -203,6 +204,23 @@ def test_job_files(job_files):
         azscale(job_files, "autoscale")
         job_files.settle()
     assert job_files.nodes() == {}
+
+
+def test_what_job_files_say_of_time_is_in_the_journal(job_files):
+    """So that `azscale simulate` knows it. No pass sees them wait, so nothing is said of waits."""
+    assert azscale(job_files, "autoscale")[0] == 0
+    running = [
+        job(job_files, "17", "one", request_cpus=3, walltime="01:30:00"),
+        job(job_files, "18", "one", request_cpus=1),
+    ]
+    assert azscale(job_files, "autoscale")[0] == 0
+    for path in running:
+        path.unlink()
+    assert azscale(job_files, "autoscale")[0] == 0
+    (journal,) = job_files.home.rglob("journal")
+    one, other = sorted(read_trace(str(journal)).jobs, key=lambda each: each.name)
+    assert (one.name, one.cores, one.requested_seconds, one.waited) == ("17", 3, 5400.0, None)
+    assert (other.name, other.cores, other.requested_seconds) == ("18", 1, None)
 
 
 def test_job_files_of_groups(job_files):

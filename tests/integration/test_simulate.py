@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.clock import MockClock
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.report.live import LivePage
 from hpc.autoscale.traces import comparing, playing
 from hpc.autoscale.traces.choices import Choice, play_of
 from hpc.autoscale.traces.measures import measures_of
@@ -253,6 +255,24 @@ def test_the_journal_of_a_run_is_one_of_the_loop(
     assert len(records) == found["passes"] and records[0].at == 1700000000
     assert sum(len(record.names("created")) for record in records) == found["boots"]
     assert "expected a new directory" in refused(capsys, trace, "--journal", directory)
+
+
+def test_estimates_are_in_the_journal_of_a_run(trace: Path, tmp_path: Path) -> None:
+    main(["simulate", str(trace), "--journal", str(tmp_path / "journal")])
+    again = {job.name: job.requested_seconds for job in read_trace(str(tmp_path / "journal")).jobs}
+    waited = {job.name: job.requested_seconds for job in read_trace(str(trace)).jobs}
+    assert again and all(seconds == waited[name] for name, seconds in again.items())
+
+
+def test_a_page_about_a_simulation_has_no_empty_chart(trace: Path, tmp_path: Path) -> None:
+    journal, page = tmp_path / "journal", tmp_path / "page.html"
+    main(["simulate", str(trace), "--journal", str(journal)])
+    main(["report", str(journal), "-o", str(page)])
+    live = LivePage(str(journal), MockClock()).parts()[0]
+    for text in (page.read_text("utf-8"), live):
+        assert "No pass took any time, as in a simulation" in text
+        assert 'aria-label="How long passes took' not in text
+        assert 'aria-label="US dollars per hour' in text
 
 
 def test_lines_that_are_set_aside_are_said(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -374,6 +374,14 @@ def test_how_long_passes_took_and_which_failed() -> None:
     assert "The last pass: no answer" in page(of_records(records[:2]))
 
 
+def test_passes_without_a_duration_worth_drawing_have_a_line_and_no_empty_chart() -> None:
+    """In a simulation time is virtual, so that every pass takes none."""
+    text = page(of_records(a_pass_record(n, duration=0.0) for n in range(3)))
+    assert "No pass took any time" in text and charts.passes.__doc__ not in text
+    text = page(of_records(a_pass_record(n, duration=float(n)) for n in range(3)))
+    assert "No pass took any time" not in text and str(charts.passes.__doc__) in text
+
+
 def test_a_large_page_is_small() -> None:
     assert len(page(of_records(a_long_story(40, 1000, 2000)))) < 1_500_000
 

@@ -161,5 +161,7 @@ def _hosts(job: object) -> list[str] | None:
 
 def _running(job: JobState) -> Job:
     running = Job(job["name"], {}, executing_hostnames=list(job["hostnames"]))
-    running.metadata["job_state"] = "running"
+    running.metadata.update(job_state="running", ncpus=job["request_cpus"])
+    if job.get("walltime") is not None:
+        running.metadata["walltime"] = job["walltime"]
     return running

@@ -12,7 +12,8 @@ class JobState(TypedDict):
 
     `request_cpus`: vCPUs. `nodearray`: None for `execute`. `average_runtime`: seconds. `grouped`:
     whether it needs nodes that are tightly coupled. `hostnames`: the hosts on which it runs; none
-    while it waits.
+    while it waits. `walltime`: how long its user lets it run, in seconds or as 1-12:00:00; it goes
+    into the journal.
     """
 
     name: str
@@ -21,6 +22,7 @@ class JobState(TypedDict):
     average_runtime: NotRequired[float | None]
     grouped: NotRequired[bool]
     hostnames: NotRequired[Sequence[str]]
+    walltime: NotRequired[float | str | None]
 
 
 @dataclass(frozen=True)

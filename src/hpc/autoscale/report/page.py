@@ -120,7 +120,7 @@ def _sections_of_samples(history: History) -> Iterable[tuple[str, str, str]]:
     yield "quotas", "Quotas and limits", _quotas(history)
     yield "explanations", "Why jobs wait now", _explanations(history)
     if any(sample.took is not None for sample in history.samples):
-        yield "passes", "How long passes took", _chart(history, charts.passes) + _took(history)
+        yield "passes", "How long passes took", _passes(history)
 
 
 def _errors(history: History) -> str:
@@ -198,6 +198,14 @@ def _costs(history: History) -> str:
             rows.append([_moment(sample.at), shown])
         before = shown
     return _details("As a table", ["from (UTC)", "US dollars per hour"], rows[-_ROWS:])
+
+
+def _passes(history: History) -> str:
+    """How long passes took; no chart where they took no time."""
+    if any(sample.took for sample in history.samples):
+        return _chart(history, charts.passes) + _took(history)
+    said = "No pass took any time, as in a simulation, where time is virtual."
+    return f'<p class="dim">{said}</p>\n{_took(history)}'
 
 
 def _took(history: History) -> str:

@@ -114,5 +114,9 @@ def _waiting(task: Task) -> Job:
     if task.nodearray:
         needs["nodearray"] = task.nodearray
     if task.hosts_wanted > 1:
-        return Job(task.label, needs, iterations=1, node_count=task.hosts_wanted)
-    return Job(task.label, needs)
+        job = Job(task.label, needs, iterations=1, node_count=task.hosts_wanted)
+    else:
+        job = Job(task.label, needs)
+    if task.job.requested_seconds is not None:
+        job.metadata["walltime"] = task.job.requested_seconds
+    return job

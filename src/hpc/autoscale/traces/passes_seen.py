@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -76,6 +76,8 @@ def read_journal(path: str) -> Trace:
     watch.find_out()
     found = (_job(seen, trace.set_aside) for seen in watch.all())
     trace.jobs = in_order(job for job in found if job is not None)
+    if not watch.has_seen_waiting:  # its driver tells of jobs that run alone
+        trace.jobs = [replace(job, waited=None) for job in trace.jobs]
     trace.machine_cores = most or None
     return trace
 
@@ -92,6 +94,7 @@ class _Watch:
         self._shares: dict[str, list[_Share]] = {}
         self._over: list[_Seen] = []
         self._is_first = True
+        self.has_seen_waiting = False
 
     def all(self) -> Iterator[_Seen]:
         """Every job, those that are over first."""
@@ -101,6 +104,7 @@ class _Watch:
     def look(self, record: PassRecord) -> None:
         """Take in what one pass has read."""
         there = set(self._waiting(record))
+        self.has_seen_waiting = self.has_seen_waiting or bool(there)
         running = _running(record)
         wholes = {_OF_A_TASK.split(name, maxsplit=1)[0]: each for name, each in self._open.items()}
         for name, hosts in running.items():
@@ -209,7 +213,7 @@ def _job(seen: _Seen, set_aside: SetAside) -> TraceJob | None:
         return None  # an array, of which the tasks were seen
     asked, count = _sums(seen.asked), _count(seen)
     nodes = int((seen.asked or {}).get("node-count") or 0) or len(seen.cores_on)
-    cores = _cores_asked(seen) or seen.cores_used or 0
+    cores = _cores_asked(seen) or seen.cores_used or _cores_of(_metadata(seen.asked))
     if seen.began is None:
         set_aside.add(seen.name, "it was not seen to run: too short, or cancelled")
     elif seen.ended is None:
@@ -239,14 +243,19 @@ def _job(seen: _Seen, set_aside: SetAside) -> TraceJob | None:
 def _estimate_of(job: Mapping[str, Any] | None) -> float | None:
     """How long the user said that a job may run, in seconds, where the driver has put that into the
     metadata of the job: a number of seconds, or a text such as 1-12:00:00 or 01:30:00."""
-    said = (job or {}).get("metadata")
-    for name, value in said.items() if isinstance(said, Mapping) else ():
+    for name, value in _metadata(job).items():
         if str(name).lower() in _ESTIMATES:
             if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
                 return float(value)
             if isinstance(value, str) and (found := duration_of(value)):
                 return found
     return None
+
+
+def _metadata(job: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What the driver noted on a job."""
+    said = (job or {}).get("metadata")
+    return said if isinstance(said, Mapping) else {}
 
 
 def _sums(job: Mapping[str, Any] | None) -> dict[str, Any]:
