@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.traces.opening import read_trace
@@ -206,7 +207,7 @@ def test_job_files(job_files):
     assert job_files.nodes() == {}
 
 
-def test_what_job_files_say_of_time_is_in_the_journal(job_files):
+def test_what_job_files_say_of_time_is_in_the_journal(job_files, capsys):
     """So that `azscale simulate` knows it. No pass sees them wait, so nothing is said of waits."""
     assert azscale(job_files, "autoscale")[0] == 0
     running = [
@@ -221,6 +222,9 @@ def test_what_job_files_say_of_time_is_in_the_journal(job_files):
     one, other = sorted(read_trace(str(journal)).jobs, key=lambda each: each.name)
     assert (one.name, one.cores, one.requested_seconds, one.waited) == ("17", 3, 5400.0, None)
     assert (other.name, other.cores, other.requested_seconds) == ("18", 1, None)
+    main(["simulate", str(journal), "--fixed", "--nodes", "1", "-F", "json"])
+    (found,) = json.loads(capsys.readouterr().out)  # without waits as recorded: they are unknown
+    assert (found["name"], found["jobs"]) == ("as given", 2)
 
 
 def test_job_files_of_groups(job_files):

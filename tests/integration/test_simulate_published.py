@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import batsim_waits
 import pytest
 
+import batsim_waits
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.traces.opening import read_trace
 from hpc.autoscale.traces.workload import Trace

@@ -80,7 +80,8 @@ def test_bad_lines_are_counted_and_named_and_stop_nothing(tmp_path: Path) -> Non
     assert len(trace.jobs) == 1 and trace.set_aside.count == 12
     assert trace.set_aside.sentences() == [
         "1 line set aside: expected 18 fields: line 7 (found 4)",
-        "2 lines set aside: expected numbers: lines 8 (found none in field 4), 18 (found none in field 3)",
+        "2 lines set aside: expected numbers: lines 8 (found none in field 4), 18 (found none in"
+        " field 3)",
         "7 lines set aside: it did not run: lines 9, 10, 11, 12, 13, …",
         "1 line set aside: the number of processors is unknown: line 16",
         "1 line set aside: the submit time is unknown: line 17",
@@ -165,7 +166,7 @@ def test_qstat_as_json_is_the_same(tmp_path: Path) -> None:
     [
         (b"", None, "found an empty file: name its form"),
         (b"\n" * 60, None, "found empty lines"),
-        (b"hello\n", None, "expected jobs in the form of swf, sacct, qstat, journal, found a first"),
+        (b"hello\n", None, "expected jobs in the form of swf, sacct, qstat, journal, found a f"),
         (b'\n[{"jobid": 1}]', None, "found JSON that is no output of qstat"),
         (b"JobID,User,Submit\n", "sacct", "expected a column jobid .* found 1 other column: ask"),
         (b"1 2 3\n", "swf", "expected jobs that ran, found none: 1 line set aside"),

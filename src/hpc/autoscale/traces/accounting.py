@@ -47,8 +47,8 @@ def read_sacct(path: str, lines: Iterable[str]) -> Trace:
         if needed not in names:
             raise TraceError(
                 f"{path}: expected a column {needed} in the first line, found"
-                f" {counted(len(names), 'other column')}{did_you_mean(needed, names)}: ask sacct with --parsable2"
-                f" --format={SACCT_COLUMNS}"
+                f" {counted(len(names), 'other column')}{did_you_mean(needed, names)}: ask"
+                f" sacct with --parsable2 --format={SACCT_COLUMNS}"
             )
     if not {"ncpus", "alloccpus", "reqcpus"} & set(names):
         raise TraceError(f"{path}: expected a column NCPUS, AllocCPUS or ReqCPUS, found none")
