@@ -88,11 +88,22 @@ _FEW = 8
 _PIECE = 256
 """Rows that are compared at once. Most are the same, and then nothing is looked at one by one."""
 
+Alike = Callable[[Sequence[Any], Sequence[Any]], int]
+"""Of some items and as many values: how many at the start are the same."""
+
+
+def leading(found: Sequence[Any], known: Sequence[Any]) -> int:
+    """How many are equal at the start of two lists, or two tuples, of one length."""
+    if found == known:
+        return len(found)
+    pairs = enumerate(zip(found, known, strict=True))
+    return next((i for i, (a, b) in pairs if a is not b and a != b), len(found))
+
 
 def settled(
     items: Sequence[Any],
     before: Rows,
-    same: Callable[[Sequence[Any], Sequence[Any]], bool],
+    alike: Alike,
     name_of: Callable[[Any], str],
     made: Callable[[Any], Any],
     **how: Any,
@@ -100,15 +111,14 @@ def settled(
     """Items as rows, where the value of a row that is as it was `before` is the very same object:
     what is done with it afterwards costs next to nothing. `before` itself where all are.
 
-    `same`: whether some items are what as many values of before say. `made` makes the value of an
-    item that is another one, or new. `how`: `plain` and `bare` of the rows.
+    `alike` holds items against values of before. `made` makes the value of an item that is another
+    one, or new. `how`: `plain` and `bare` of the rows.
     """
     if items and not before.keys:
         names, values = [name_of(item) for item in items], [made(item) for item in items]
         return Rows(distinct(names), values, mark=object(), **how)
-    settling = _Settling(before, same, name_of, made)
-    for first in range(0, len(items), _PIECE):
-        settling.take(items[first : first + _PIECE])
+    settling = _Settling(before, alike, name_of, made)
+    settling.take(items)
     return settling.rows(how)
 
 
@@ -118,11 +128,11 @@ class _Settling:
     def __init__(
         self,
         before: Rows,
-        same: Callable[[Sequence[Any], Sequence[Any]], bool],
+        alike: Alike,
         name_of: Callable[[Any], str],
         made: Callable[[Any], Any],
     ) -> None:
-        self._before, self._same, self._name_of, self._made = before, same, name_of, made
+        self._before, self._alike, self._name_of, self._made = before, alike, name_of, made
         self._keys: list[str] = []
         self._values: list[Any] = []
         self._others: list[int] = []
@@ -135,16 +145,19 @@ class _Settling:
         self._asked = 0
 
     def take(self, items: Sequence[Any]) -> None:
-        """Items that follow each other."""
-        values = self._before.values[self._at : self._at + len(items)]
-        if len(values) == len(items) and self._same(items, values):
-            self._at += len(items)
-        elif len(items) > 1:
-            half = len(items) // 2
-            self.take(items[:half])
-            self.take(items[half:])
-        else:
-            self._take_another(items[0])
+        """All items. They are looked at in smaller pieces where many are other ones."""
+        done, piece = 0, _PIECE
+        while done < len(items):
+            some = items[done : done + piece]
+            values = self._before.values[self._at : self._at + len(some)]
+            count = self._alike(some[: len(values)], values)
+            self._at += count
+            done += count
+            piece = min(2 * piece, _PIECE)
+            if count < len(some):
+                self._take_another(items[done])
+                done += 1
+                piece = max(1, piece // 8)
 
     def rows(self, how: Mapping[str, Any]) -> Rows:
         """All that was taken."""
@@ -169,9 +182,10 @@ class _Settling:
             self._add(name, self._made(item))
             return
         self._have_moved = self._have_moved or place < self._at
+        is_next = place == self._at  # which was seen to be another one
         self._gone += old.keys[self._at : place]
         self._at = self._until = place
-        if not self._same([item], old.values[place : place + 1]):
+        if is_next or not self._alike([item], old.values[place : place + 1]):
             value = self._made(item)
             # what is hard to compare may have made the same once more
             if value != old.values[place]:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
-from operator import attrgetter, eq, itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Concatenate, ParamSpec, cast
 
 from hpc.autoscale import clock
@@ -25,7 +25,7 @@ from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.commands import Ran
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct, settled
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct, leading, settled
 from hpc.autoscale.journal.listening import COMMANDS, HeardBinding
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
@@ -424,7 +424,7 @@ def node_rows(
     is the same object. `source`: the reply that they were made of, where that is known."""
     if source is not None and source == before.source:
         return before
-    rows = settled(records, before, eq, _name_of_record, dict, plain=redact_texts)
+    rows = settled(records, before, leading, _name_of_record, dict, plain=redact_texts)
     return rows._replace(source=source)
 
 

@@ -17,11 +17,11 @@ from hpc.autoscale.job.job import Job, as_read
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
-from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, leading, settled
 from hpc.autoscale.node.constraints.base import json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.reported import are_as_reported, as_reported, name_as_reported
+from hpc.autoscale.node.reported import as_reported, name_as_reported, reported_columns
 from hpc.autoscale.redaction import redact_texts
 
 _JOBS = {Job}
@@ -36,13 +36,15 @@ def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     where it is no job, or else the same with constraints as JSON has them.
     """
     make = _JobValues()
-    return settled(jobs, before, _are_as_read, _name_of_job, make, plain=job_json, bare=_BareJobs())
+    return settled(jobs, before, _as_read, _name_of_job, make, plain=job_json, bare=_BareJobs())
 
 
-def _are_as_read(jobs: Sequence[object], values: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether these are jobs of which all is as these values say."""
-    is_plain = _JOBS.issuperset(map(type, jobs))
-    return is_plain and list(map(as_read, cast(Sequence[Job], jobs))) == values
+def _as_read(jobs: Sequence[object], values: Sequence[tuple[Any, ...]]) -> int:
+    """How many at the start are jobs of which all is as these values say."""
+    if not _JOBS.issuperset(map(type, jobs)):
+        plain = next(i for i, job in enumerate(jobs) if type(job) not in _JOBS)
+        jobs, values = jobs[:plain], values[:plain]
+    return leading(list(map(as_read, cast(Sequence[Job], jobs))), values)
 
 
 def _name_of_job(job: object) -> str:
@@ -179,7 +181,23 @@ _USUAL: dict[str, Any] = {
 def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
     """The scheduler's nodes of a reading; `before` as in `job_rows`."""
     how: dict[str, Any] = {"plain": host_json, "bare": _bare_host}
-    return settled(hosts, before, are_as_reported, name_as_reported, _host_values(), **how)
+    return settled(hosts, before, _as_reported, name_as_reported, _host_values(), **how)
+
+
+def _as_reported(hosts: Sequence[Node], values: Sequence[tuple[Any, ...]]) -> int:
+    """How many at the start are hosts of which all is as these values say."""
+    if not values:
+        return 0
+    kept, marks, free, buckets = reported_columns(hosts)
+    known_kept, known_marks, known_free, known_buckets = zip(*values, strict=True)
+    # amounts of a node would ask the engine when they are compared
+    equal = list(map(dict.__eq__, free, known_free))
+    return min(
+        leading(kept, known_kept),
+        leading(marks, known_marks),
+        leading(buckets, known_buckets),
+        len(equal) if all(equal) else equal.index(False),
+    )
 
 
 def _host_values() -> Callable[[Node], tuple[Any, ...]]:

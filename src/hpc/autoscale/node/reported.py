@@ -29,8 +29,8 @@ def as_reported(node: Node) -> tuple[Any, ...]:
     was given one. Totals, jobs, metadata and what is left are those of the node itself, which may
     be written to: copies of them are the same.
     """
-    own = node.__dict__
-    return (_kept(own), _marks(node), own["_Node__available"], _bucket_id(own))
+    (kept,), (marks,), (free,), (bucket,) = reported_columns([node])
+    return (kept, marks, free, bucket)
 
 
 def name_as_reported(node: Node) -> str:
@@ -38,18 +38,13 @@ def name_as_reported(node: Node) -> str:
     return str(node.__dict__["_hostname"])
 
 
-def are_as_reported(nodes: Sequence[Node], before: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether `as_reported` of each of the nodes would be the same as before. There are thousands,
+def reported_columns(nodes: Sequence[Node]) -> tuple[tuple[Any, ...], ...]:
+    """`as_reported` of each of the nodes, as a column for each of its parts. There are thousands,
     so nothing is asked through a node, and nothing made that need not be."""
     each = [node.__dict__ for node in nodes]
-    kept, marks, free, buckets = zip(*before, strict=True)
     return (
-        tuple(map(_kept, each)) == kept
-        and tuple(map(_marks, nodes)) == marks
-        and all(map(dict.__eq__, [own["_Node__available"] for own in each], free))
-        and tuple(map(_bucket_id, each)) == buckets
+        tuple(map(_kept, each)),
+        tuple(map(_marks, nodes)),
+        tuple([own["_Node__available"] for own in each]),
+        tuple([own["_bucket_id"] if own.get("_has_bucket_id", True) else None for own in each]),
     )
-
-
-def _bucket_id(own: dict[str, Any]) -> Any:
-    return own["_bucket_id"] if own.get("_has_bucket_id", True) else None
