@@ -11,7 +11,6 @@ a file in the directory for temporary files of this user.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import re
 import sys
@@ -90,6 +89,8 @@ def holders_of(config: Mapping[str, Any]) -> list[str]:
 
 
 def _name(server: str, cluster: str) -> str:
+    import hashlib
+
     return _PREFIX + hashlib.sha256(f"{server}\n{cluster}".encode()).hexdigest()[:40]
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
@@ -109,6 +108,8 @@ def share_out(
 
 def _whole_numbers(weights: Weights) -> dict[str, int]:
     """The same weights as whole numbers in the same proportions."""
+    from fractions import Fraction
+
     exact = {region: Fraction(str(weight)) for region, weight in weights.items()}
     factor = math.lcm(*(each.denominator for each in exact.values()))
     return {region: int(each * factor) for region, each in exact.items()}

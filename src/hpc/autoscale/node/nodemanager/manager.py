@@ -43,7 +43,6 @@ from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.onpremises.hosts import SECTION
-from hpc.autoscale.onpremises.listing import nodes_of
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
 from hpc.autoscale.packing.plan import Request
@@ -490,6 +489,9 @@ def _take_in_hosts(config: Mapping[str, Any], manager: NodeManager) -> None:
     """Let the manager have the hosts on premises that the configuration names."""
     if not config.get(SECTION):
         return
+    # with what runs their commands, which few have a use for
+    from hpc.autoscale.onpremises.listing import nodes_of
+
     configuration.check_config({SECTION: config[SECTION]})
     inventory = manager._inventory
     names = (name for node in inventory.nodes() for name in (node.name, node.hostname))
