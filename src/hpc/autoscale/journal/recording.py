@@ -448,17 +448,17 @@ def unsatisfied_rows(jobs: Sequence[Any], before: Rows = NO_ROWS) -> Rows:
     """The jobs that wait, as `UnsatisfiedJob` has them, each with its reason as far as that is
     among the first `CAUSES`."""
     # there may be tens of thousands, so they are asked column by column
-    causes = [id(job.cause) for job in jobs]
+    names, missing, units, causes = (list(map(attrgetter(what), jobs)) for what in _OF_WAITING)
+    numbers = list(map(id, causes))
     said: dict[int, tuple[str | None, str | None]] = {}
-    for cause, job in dict(zip(causes, jobs, strict=True)).items():
-        said[cause] = (job.reason, job.limit) if len(said) < CAUSES else (None, None)
-    names, missing, units = (list(map(attrgetter(what), jobs)) for what in _OF_WAITING)
-    values = list(zip(names, missing, units, map(said.__getitem__, causes), strict=True))
+    for number, job in dict(zip(numbers, jobs, strict=True)).items():
+        said[number] = (job.reason, job.limit) if len(said) < CAUSES else (None, None)
+    values = list(zip(names, missing, units, map(said.__getitem__, numbers), strict=True))
     keys = before.keys if names == before.keys else distinct(list(map(str, names)))
     return Rows(keys, values, _unsatisfied_json)
 
 
-_OF_WAITING = ("name", "missing", "unit")
+_OF_WAITING = ("name", "missing", "unit", "cause")
 
 
 def _unsatisfied_json(value: tuple[Any, ...]) -> dict[str, Any]:
