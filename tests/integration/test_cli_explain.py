@@ -115,6 +115,36 @@ def test_a_bucket_and_constraints(azscale):
         assert "no node can be had: the quota of standardFSv2Family" in said
 
 
+def test_a_nodearray_of_several_sizes(azscale):
+    """What can be had of each of its sizes, and why none of the others; in the line the first few,
+    the most first."""
+    small, other = "Standard_F2s_v2", "Standard_F8s_v2"
+    refused = {"name": "Standard_F16s_v2", "invalid_reason": "NotActivated"}
+    arrays = {"htc": {"machine_types": [F4, small, refused]}}
+    with azscale.at(arrays, {"family_quotas": {"standardFSv2Family": 8}}):
+        said = azscale("explain", "htc")
+        assert said.startswith(
+            f"htc, 3 VM sizes: 4 more nodes of htc/{small} or 2 of htc/{F4} can be had\n"
+        )
+        found = json.loads(azscale("explain", "htc", "-F", "json"))
+        causes = [(each["code"], each["where"]) for each in found["causes"]]
+        assert causes[:2] == [("Available", f"htc/{small}"), ("Available", f"htc/{F4}")]
+        assert ("SizeNotActivated", "htc/Standard_F16s_v2") in causes
+        assert found["causes"][1]["text"] == "2 more nodes can be had, $0.20/h each"
+        assert "What is known of it:" in said and "$0.20/h each" in said
+        assert azscale("explain", f"htc/{F4}").startswith(f"htc/{F4}: 2 more nodes can be had, $")
+    arrays = {name: {"machine_types": [F4, other]} for name in ("htc", "low")}
+    with azscale.at(arrays):
+        said = azscale("explain", F4)
+        assert said.startswith("htc, low, 1 VM size: ")
+    arrays["low"]["machine_types"].append(small)
+    with azscale.at(arrays):
+        assert " or some of 1 other bucket can be had\n" not in azscale("explain", "low")
+        arrays["low"]["machine_types"].append("Standard_F32s_v2")
+    with azscale.at(arrays):
+        assert " or some of 1 other bucket can be had\n" in azscale("explain", "low")
+
+
 def test_names_that_there_are_not(azscale):
     """One line, with a guess; and what is expected where nothing is named."""
     with azscale.at() as site:

@@ -28,6 +28,9 @@ from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
+# what one line names of many
+_MOST_OFFERS = 3
+
 
 def find_buckets(name: str, scene: Scene) -> list[NodeBucket]:
     """The buckets of a name: `htc/Standard_F4s_v2`, a nodearray, a VM size, or a placement group;
@@ -54,22 +57,59 @@ def bucket_names(scene: Scene) -> list[str]:
 def explain_buckets(name: str, buckets: Sequence[NodeBucket], scene: Scene) -> Verdict:
     """The verdict on buckets that go by one name."""
     plain = [bucket for bucket in buckets if not bucket.placement_group] or list(buckets)
-    room = {id(bucket): bucket.available_count for bucket in plain if bucket.valid}
-    best = max(plain, key=lambda bucket: room.get(id(bucket), -1))
-    count = room.get(id(best), 0)
     causes = tuple(_causes(plain, scene))
-    price = per_hour(price_per_hour(best.location, best.vm_size, best.spot))
     about = f"bucket {name}"
-    if count > 0:
-        of_which = f" of {name_of(best)}" if len(plain) > 1 else ""
-        line = (
-            f"{names_of(plain)}: {counted(count, 'more node')}{of_which} can be had, {price} each"
-        )
-        cause = Cause("Available", f"{counted(count, 'more node')} can be had")
-        return Verdict(about, Stand.HAS, "Available", on_one_line(line), (cause, *causes))
+    offers = _offers(plain)
+    if offers:
+        said = _all_of(offers) if len(offers) > 1 else _the_one(*offers[0], len(plain) > 1)
+        line = on_one_line(f"{names_of(plain)}: {said}")
+        return Verdict(about, Stand.HAS, "Available", line, (*_available(offers), *causes))
     first = causes[0] if causes else Cause("BucketLimit", "no node can be had of it")
     line = f"{names_of(plain)}: no node can be had: {first.text}"
     return Verdict(about, Stand.WAITS, first.code, on_one_line(line), causes, until=first.until)
+
+
+def _offers(buckets: Sequence[NodeBucket]) -> list[tuple[NodeBucket, int]]:
+    """What can be had of each nodearray and VM size that has room, the most first: the bucket that
+    has most of it, and how many nodes."""
+    best: dict[str, tuple[NodeBucket, int]] = {}
+    for bucket in buckets:
+        count = bucket.available_count if bucket.valid else 0
+        if count > best.get(name_of(bucket), (bucket, 0))[1]:
+            best[name_of(bucket)] = (bucket, count)
+    return sorted(best.values(), key=lambda offer: -offer[1])
+
+
+def _the_one(bucket: NodeBucket, count: int, is_named: bool) -> str:
+    of_which = f" of {name_of(bucket)}" if is_named else ""
+    return f"{counted(count, 'more node')}{of_which} can be had{_price_of_each(bucket)}"
+
+
+def _all_of(offers: Sequence[tuple[NodeBucket, int]]) -> str:
+    """What can be had in one phrase, the first few of many: each alone, since they share limits."""
+    (first, count), *others = offers
+    said = [f"{counted(count, 'more node')} of {name_of(first)}"]
+    said += [f"{many} of {name_of(bucket)}" for bucket, many in others[: _MOST_OFFERS - 1]]
+    more = len(offers) - len(said)
+    if more:
+        said.append(f"some of {counted(more, 'other bucket')}")
+    return f"{', '.join(said[:-1])} or {said[-1]} can be had"
+
+
+def _available(offers: Sequence[tuple[NodeBucket, int]]) -> Iterator[Cause]:
+    """What can be had, a cause each; where it is one, the line has said of which and at what
+    price."""
+    for bucket, count in offers:
+        text = f"{counted(count, 'more node')} can be had"
+        if len(offers) == 1:
+            yield Cause("Available", text)
+        else:
+            yield Cause("Available", f"{text}{_price_of_each(bucket)}", name_of(bucket))
+
+
+def _price_of_each(bucket: NodeBucket) -> str:
+    price = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
+    return f", {per_hour(price)}{' each' if price is not None else ''}"
 
 
 def _causes(buckets: Sequence[NodeBucket], scene: Scene) -> Iterator[Cause]:
@@ -79,11 +119,14 @@ def _causes(buckets: Sequence[NodeBucket], scene: Scene) -> Iterator[Cause]:
     for bucket in buckets:
         if id(bucket) in reasons:
             found.append(unusable_cause(bucket, reasons[id(bucket)]))
+            found[-1].buckets.append(bucket)
         else:
             found += limits_of_bucket(bucket)
     texts: dict[str, Found] = {}
     for each in sorted(found, key=lambda each: (each.is_never, each.nearness)):
-        texts.setdefault(each.text, each)
+        same = texts.setdefault(each.text, each)
+        if same is not each:
+            same.buckets += each.buckets
     yield from map(cause_of, texts.values())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hpc.autoscale.results.verdicts import Verdict
 
 _WIDTH = 80
-_HEADINGS = {"node": "What is known of it:"}
+_HEADINGS = {"node": "What is known of it:", "bucket": "What is known of it:"}
 
 
 def lines_of(verdict: Verdict, width: int = _WIDTH, is_folded: bool = False) -> Iterator[str]:

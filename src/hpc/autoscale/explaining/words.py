@@ -60,12 +60,11 @@ def names_of(buckets: Sequence[NodeBucket]) -> str:
     places = dict.fromkeys((str(b.nodearray), str(b.vm_size)) for b in buckets)
     groups = dict.fromkeys(b.placement_group for b in buckets if b.placement_group)
     arrays = list(dict.fromkeys(array for array, _ in places))
+    sizes = counted(len({size for _, size in places}), "VM size")
     if len(places) == 1:
         said = "/".join(next(iter(places)))
-    elif len(arrays) == 1:
-        said = f"{arrays[0]}, {len(places)} VM sizes"
     else:
-        said = f"{listed(arrays)}, {counted(len(places), 'VM size')}"
+        said = f"{listed(arrays)}, {sizes}"
     if len(groups) == 1 and len(buckets) == 1:
         return f"{said} in {next(iter(groups))}"
     return f"{said} ({counted(len(groups), 'placement group')})" if groups else said
