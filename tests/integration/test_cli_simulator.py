@@ -685,3 +685,33 @@ def test_it_was_killed_while_the_server_worked(site, simulator, plan):
     assert "nothing was changed" in site.errors
     site("autoscale")
     assert started(simulator) == NODES
+
+
+def test_nodes_that_are_new_have_all_their_time_to_boot(site):
+    """Planned or just created: the boot timeout of their nodearray, as `nodes` says it later on."""
+    config = json.loads(site.path.read_text())
+    site.path.write_text(json.dumps({**config, "boot_timeout": {"htc": 900, "default": 60}}))
+    site.jobs()
+    for words in (["--dry-run"], []):
+        (node,) = json.loads(site("create_nodes", "-F", "json", *words))
+        assert (node["ctr"], node["itr"]) == (900, -1)
+    site.jobs(a=3)
+    for command in ("demand", "autoscale"):
+        known = json.loads(site(command, "-F", "json"))
+        assert [node["ctr"] for node in known if node["name"] != "htc-1"] == [900, 900]
+    assert len(json.loads(site("nodes", "-F", "json"))) == 3
+
+
+def test_a_price_that_nobody_knows_is_none(tmp_path, monkeypatch, capsys):
+    """Neither of a node that is planned nor of one that is created; never zero."""
+    machine = {"name": "Custom_1", "vcpus": 4, "memory_gb": 8, "family": "customFamily"}
+    nodearrays = {"htc": {"machine_types": [machine]}}
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    with serve({"clusters": {"demo": {"region": "westus2", "nodearrays": nodearrays}}}) as running:
+        site = Site(tmp_path, running.connection("demo"), capsys)
+        for words in (["--dry-run"], []):
+            (node,) = json.loads(site("create_nodes", "-F", "json", "-o", "name,price", *words))
+            assert node == {"name": "htc-1", "price": None}
+        heads, values = site("create_nodes").splitlines()
+        assert heads.split()[-1] == "$/H"
+        assert values.split() == ["htc-2", "Allocation", "Custom_1", "create_nodes()"]

@@ -25,7 +25,7 @@ from hpc.autoscale.autoscaler import (
 )
 from hpc.autoscale.autoscaler.passes import READING_THE_CLUSTER
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.columns import row_order
 from hpc.autoscale.errors import AutoscaleError
@@ -125,6 +125,7 @@ class AutoscalingCommands(CommandLine):
 
         def show(demand: DemandResult) -> None:
             self._check_columns(demand)
+            begin_to_boot(demand.new_nodes, config)
             print_demand(columns, demand, table, form, log=True, long=long, width=self._width)
 
         found = self._rehearsed(config, demand_known=show, interval=interval)
@@ -152,6 +153,7 @@ class AutoscalingCommands(CommandLine):
         demand = summary.demand or DemandResult([], [], [], [])
         columns = self._columns(config, output_columns, "autoscale", output_format)
         self._check_columns(demand, may_refuse=False)
+        begin_to_boot(demand.new_nodes, config)
         form = output_format or "table"
         print_demand(columns, demand, sys.stdout, form, log=True, long=long, width=self._width)
         self._refresh_in_passing(config)

@@ -36,6 +36,7 @@ from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.cli.unknown import KEYWORDS, WIDE, unknown_columns, unknown_in_constraints
 from hpc.autoscale.columns import parse_column
+from hpc.autoscale.config.timeouts import parse_boot_timeout
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
@@ -596,6 +597,13 @@ class CommandLine(ABC):
         self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
     ) -> list[str]:
         return self._known_to(parsed_args).constraints(prefix)
+
+
+def begin_to_boot(nodes: Iterable[Node], config: Config) -> None:
+    """Write how long nodes that are new may take until they are ready, as the node history does
+    with those that it has seen."""
+    for node in nodes:
+        node.create_time_remaining = float(parse_boot_timeout(config, node))
 
 
 def why_failed(result: results.Result) -> str:

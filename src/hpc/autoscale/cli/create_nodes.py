@@ -8,7 +8,7 @@ from typing import Any
 
 from hpc.autoscale.autoscaler.learning import stopping_limits
 from hpc.autoscale.cli.argtypes import json_type
-from hpc.autoscale.cli.base import CommandLine, Config, why_failed
+from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_failed
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.unknown import check_vm_sizes
@@ -102,6 +102,7 @@ class CreationCommands(CommandLine):
             node.name_format = name_format
             node.keep_alive = keep_alive
             node.node_attribute_overrides.update(overrides)
+        begin_to_boot(planned, config)
         columns = self._columns(config, output_columns, "create_nodes", output_format)
         self._check_columns(DemandResult([], planned, [], [], buckets))
         if dry_run:

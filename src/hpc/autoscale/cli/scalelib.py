@@ -21,7 +21,7 @@ from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import DryPass, SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.autostop import AutostopCommands
-from hpc.autoscale.cli.base import Config
+from hpc.autoscale.cli.base import Config, begin_to_boot
 from hpc.autoscale.cli.common import CommonCLI
 from hpc.autoscale.cli.console import version_line
 from hpc.autoscale.cli.costs import CostCommands
@@ -414,6 +414,7 @@ class _LoopReporter(ServiceLog):
         table = self.table
         if self._is_shown(summary) and summary.demand:
             self._cli._check_columns(summary.demand, may_refuse=False)
+            begin_to_boot(summary.demand.new_nodes, self._config)
             print_demand(
                 table.columns,
                 summary.demand,
