@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from typing import Any, NoReturn, get_args
 
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, unreadable
@@ -104,11 +105,12 @@ def _scalar(text: str) -> str | bool | int | float | None:
     return text
 
 
-def parse_format(text: str) -> OutputFormat:
-    """One of the output formats: json, table or table_headerless, in any case of letters."""
-    for known in _FORMATS:
+def parse_format(text: str, formats: Sequence[OutputFormat] = _FORMATS) -> OutputFormat:
+    """One of the output formats, json, table or table_headerless, in any case of letters; of
+    `formats` where a command has not all of them."""
+    for known in formats:
         if known == text.lower():
             return known
     raise ArgumentTypeError(
-        f"expected {', '.join(_FORMATS)}, found {text!r}{did_you_mean(text, _FORMATS)}"
+        f"expected {', '.join(formats)}, found {text!r}{did_you_mean(text, formats)}"
     )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 import signal
 import sys
-import textwrap
 import threading
 from argparse import ArgumentParser
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
@@ -19,28 +18,19 @@ from hpc.autoscale.autoscaler import (
     LogReporter,
     PassError,
     PassSummary,
-    SetAsideJob,
-    UnsatisfiedJob,
     hooks,
 )
 from hpc.autoscale.autoscaler.passes import READING_THE_CLUSTER
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
-from hpc.autoscale.cli.painting import text_width
-from hpc.autoscale.columns import row_order
+from hpc.autoscale.cli.job_text import Analysis, print_analysis, print_jobs, reasons_of
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
-from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.requestsets.demand import requested_jobs
-from hpc.autoscale.results import Result
-from hpc.autoscale.util import json_dump
 
 if TYPE_CHECKING:
     from hpc.autoscale.rehearsal import Rehearsal
-
-# of a status in front of its message
-_STATUS_WIDTH = 24
 
 
 class PassIncomplete(AutoscaleError):
@@ -62,6 +52,8 @@ class DryPass(NamedTuple):
 
 class AutoscalingCommands(CommandLine):
     """Commands that calculate demand for jobs."""
+
+    _format_of_jobs: OutputFormat = "json"  # as it is published
 
     def autoscale_parser(self, parser: ArgumentParser) -> None:
         """Options of autoscale."""
@@ -176,12 +168,15 @@ class AutoscalingCommands(CommandLine):
         """Shows what autoscale would do, and does nothing."""
         return self.autoscale(config, output_columns, output_format, dry_run=True, long=long)
 
+    def jobs_parser(self, parser: ArgumentParser) -> None:
+        """Options of jobs."""
+        self._add_noted_format(parser, self._format_of_jobs)
+
     def jobs(self, config: Config) -> None:
-        """Prints the jobs that the scheduler has, as JSON."""
+        """Prints the jobs that the scheduler has."""
         driver, config = self._prepared(config)
         jobs, _ = hooks.read(driver, config)
-        json_dump([job.to_dict() for job in jobs], sys.stdout)
-        print()
+        print_jobs(jobs, self._noted_format or self._format_of_jobs)
 
     def analyze_parser(self, parser: ArgumentParser) -> None:
         """Options of analyze."""
@@ -189,6 +184,7 @@ class AutoscalingCommands(CommandLine):
         parser.add_argument(
             "--long", "-l", action="store_true", help="print everything, and the job itself"
         )
+        self._add_noted_format(parser)
 
     def analyze(self, config: Config, job_id: str, long: bool = False) -> None:
         """Says which nodes a job gets, or why it gets none, bucket by bucket: the old name of
@@ -204,67 +200,17 @@ class AutoscalingCommands(CommandLine):
         jobs = [j for j in every if _name_of(j) == job_id]
         if not jobs:
             raise AutoscaleError(f"the scheduler has no job {job_id!r}")
-        if long:
-            json_dump([job.to_dict() for job in jobs], sys.stdout)
-            print()
-        if jobs[0].metadata.get("job_state") == "running":
-            print(f"Job {on_one_line(job_id)} is running.")
         nodes = calculator.get_demand().compute_nodes
         assigned = [node for node in nodes if job_id in node.assignments]
-        if assigned:
-            print(f"Job {on_one_line(job_id)} is assigned to the following nodes:")
-            for node in sorted(assigned, key=row_order):
-                print(f"    {on_one_line(str(node))}")
-        else:
-            for result in handler.by_context.get(f"[Job {job_id}]", []):
-                _print_failure(result, long)
-        _print_shortages(job_id, unsatisfied, set_aside, long)
+        refused = [] if assigned else handler.by_context.get(f"[Job {job_id}]", [])
+        reasons = list(reasons_of(job_id, refused, unsatisfied, set_aside, long))
+        found = Analysis(job_id, jobs, assigned, reasons)
+        print_analysis(found, self._noted_format or "table", long)
 
 
 def _name_of(job: object) -> object:
     """The name of a job; None for something that a driver handed over and that is no job."""
     return getattr(job, "name", None)
-
-
-def _print_shortages(
-    job_id: str,
-    unsatisfied: Iterable[UnsatisfiedJob],
-    set_aside: Iterable[SetAsideJob],
-    long: bool,
-) -> None:
-    for short in unsatisfied:
-        if short.name == job_id and short.limit:
-            said = f"{short.lacking} short: {short.limit}"
-            _print_reason("Limit", on_one_line(said), long)
-    for bad in set_aside:
-        if bad.name == job_id:
-            _print_reason("SetAside", on_one_line(bad.reason), long)
-
-
-def _print_failure(result: Result, long: bool) -> None:
-    """Print why something failed.
-
-    A result that only sums up other failures is printed only with `long`.
-    """
-    if result or (result.status == "CompoundFailure" and not long):
-        return
-    # a reason may begin with the status that stands before it
-    said = [
-        on_one_line(r).removeprefix(f"{result.status}: ")
-        for r in result.reasons or [result.message]
-    ]
-    _print_reason(result.status, "\n".join(said), long)
-
-
-def _print_reason(status: str, message: str, long: bool) -> None:
-    prefix = status.ljust(_STATUS_WIDTH) + ":"
-    lines = message.splitlines() or [""]
-    if not long:
-        room = max(20, text_width() - len(prefix))
-        lines = [part for line in lines for part in textwrap.wrap(line, room) or [""]]
-    for line in lines:
-        print(prefix + line)
-        prefix = " " * len(prefix)
 
 
 class SummaryReporter(LogReporter):

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from argparse import ArgumentParser, Namespace
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
@@ -77,6 +77,17 @@ WIDE_COLUMNS = (
 WIDE_BUCKET_COLUMNS = ("vm_family", "location", "spot", "price")
 
 
+class _NoteFormat(Action):
+    """Notes an output format on the command line object, and hands it to no command."""
+
+    def __init__(self, option_strings: Sequence[str], command_line: CommandLine, **known: Any):
+        super().__init__(option_strings, **{**known, "dest": SUPPRESS})
+        self._command_line = command_line
+
+    def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, *_: Any) -> None:
+        self._command_line._noted_format = values
+
+
 class CommandLine(ABC):
     """What the groups of commands share; each group derives from this and from nothing else."""
 
@@ -87,6 +98,7 @@ class CommandLine(ABC):
         self._asked_columns: Sequence[str] = ()
         self._width: int | None = None
         self._is_short = False
+        self._noted_format: OutputFormat | None = None
         # says something on stderr; a loop says it in its log
         self._tell: Callable[[str], None] = partial(warn, "%s")
         self.__node_mgr: NodeManager | None = None
@@ -452,6 +464,31 @@ class CommandLine(ABC):
                 type=parse_format,
                 default=default,
                 help=f"json, table or table_headerless (default {default})",
+            ),
+        )
+
+    def _add_noted_format(
+        self,
+        parser: ArgumentParser,
+        default: str = "table",
+        formats: Sequence[OutputFormat] = get_args(OutputFormat),
+    ) -> None:
+        """Add -F/--output-format to a command whose signature is published without it.
+
+        Integrations override these commands, so the option is none of their arguments: it is noted
+        in `_noted_format`. `default`: what the help calls so.
+        """
+        self._noted_format = None
+        which = f"{', '.join(formats[:-1])} or {formats[-1]}" if formats[1:] else formats[0]
+        completed_by(
+            lambda *_, **__: list(formats),
+            parser.add_argument(
+                "--output-format",
+                "-F",
+                action=_NoteFormat,
+                command_line=self,
+                type=partial(parse_format, formats=formats),
+                help=f"{which} (default {default})",
             ),
         )
 

@@ -29,8 +29,17 @@ class Finding(NamedTuple):
     is_error: bool
     text: str
 
+    @property
+    def verdict(self) -> str:
+        """Which of both, in a word."""
+        return "error" if self.is_error else "warning"
+
+    def to_dict(self) -> dict[str, str]:
+        """The JSON form."""
+        return {"verdict": self.verdict, "found": self.text}
+
     def __str__(self) -> str:
-        return f"{'error' if self.is_error else 'warning'}: {self.text}"
+        return f"{self.verdict}: {self.text}"
 
 
 def check_file(

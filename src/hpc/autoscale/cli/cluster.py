@@ -114,6 +114,7 @@ class ClusterCommands(CommandLine):
     def debug_cluster_status_parser(self, parser: ArgumentParser) -> None:
         """Options of debug_cluster_status."""
         parser.add_argument("--nodes", action="store_true", help="with all nodes")
+        self._add_noted_format(parser, "json", ("json",))
 
     def debug_cluster_status(self, config: Config, nodes: bool = False) -> None:
         """Prints the status of the cluster as CycleCloud gives it, without its secrets."""
@@ -124,6 +125,7 @@ class ClusterCommands(CommandLine):
     def validate_constraint_parser(self, parser: ArgumentParser) -> None:
         """Options of validate_constraint."""
         self._add_constraint_expr(parser)
+        self._add_noted_format(parser, "json", ("json",))
 
     def validate_constraint(
         self,

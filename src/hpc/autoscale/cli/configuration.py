@@ -6,16 +6,18 @@ import json
 import os
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config import config_schema
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
+from hpc.autoscale.tables import print_rows
 from hpc.autoscale.util import json_dump
 
 
@@ -47,6 +49,7 @@ class ConfigurationCommands(CommandLine):
         parser.add_argument(
             "--schema", action=_PrintSchema, help="print its JSON Schema (draft 2020-12) instead"
         )
+        self._add_noted_format(parser, "json, and with --check table")
 
     def _check_config(self, path: str) -> None:
         """Print what is wrong with the configuration at a path, a line each."""
@@ -59,11 +62,14 @@ class ConfigurationCommands(CommandLine):
             return manager
 
         names = [name for name in dir(self) if self._is_command(name)]
-        is_wrong = False
+        found = []
         for finding in check_file(path, names, node_mgr):
-            print(on_one_line(str(finding)))
-            is_wrong = is_wrong or finding.is_error
-        if is_wrong:
+            found.append(finding)
+            if self._noted_format != "json":
+                print(on_one_line(str(finding)))
+        if self._noted_format == "json":
+            print(json.dumps([finding.to_dict() for finding in found], indent=2))
+        if any(finding.is_error for finding in found):
             raise SystemExit(1)
 
     def config(self, config: Config, writer: TextIO | None = None) -> None:
@@ -71,12 +77,18 @@ class ConfigurationCommands(CommandLine):
         _, config = self._prepared(config)
         del config[DRIVERS_WISH]  # nobody wrote it there
         writer = writer or sys.stdout
-        json_dump({key: _printable(value) for key, value in redact(config).items()}, writer)
+        printable = {key: _printable(value) for key, value in redact(config).items()}
+        form = self._noted_format or "json"
+        if form != "json":
+            print_rows(["key", "value"], _flat(printable), writer, form, table_width())
+            return
+        json_dump(printable, writer)
         writer.write("\n")
 
     def default_output_columns_parser(self, parser: ArgumentParser) -> None:
         """Options of default_output_columns."""
         parser.add_argument("--command", "-d", help="of this command")
+        self._add_noted_format(parser)
 
     def default_output_columns(self, config: Config, command: str | None = None) -> None:
         """Prints the columns used by default, as an option and as a piece of configuration."""
@@ -88,7 +100,8 @@ class ConfigurationCommands(CommandLine):
                 )
         columns = self._table_columns(config, command)
         columns = columns or self._columns_by_default_of(config, command)
-        print(f"--output-columns {','.join(columns)}")
+        if self._noted_format != "json":
+            print(f"--output-columns {','.join(columns)}")
         print(json.dumps({"output-columns": {command or "default": columns}}, indent=2))
 
     def _is_command(self, name: str) -> bool:
@@ -147,6 +160,15 @@ class ConfigurationCommands(CommandLine):
         writer = writer or sys.stdout
         json_dump(nested, writer)
         writer.write("\n")
+
+
+def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a configuration, by keys with dots: `packing.policy`."""
+    for key, each in value.items():
+        if isinstance(each, dict) and each:
+            yield from _flat(each, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", each if isinstance(each, str) else json.dumps(each, default=str)
 
 
 def _printable(value: Any) -> Any:

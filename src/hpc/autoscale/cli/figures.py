@@ -5,22 +5,25 @@ Only `azscale` has it. `hpc.autoscale.metrics` works the figures out.
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.autoscaler.metering import SECTION
-from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.parsing import seconds_type
 from hpc.autoscale.errors import AutoscaleError
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal import PassRecord
+    from hpc.autoscale.metrics import Health
 
 UNHEALTHY = 2
 """The exit code when the last good pass is too old."""
@@ -38,12 +41,17 @@ class MetricsCommands(CommandLine):
             type=seconds_type,
             help="with --health: exit code 2 when it is older (seconds)",
         )
+        self._add_noted_format(parser, "table; only with --health")
 
     def metrics(self, config: Config, health: bool = False, max_age: float | None = None) -> None:
         """Prints figures of the last pass for Prometheus, or how old the last good pass is."""
         if health:
             self._print_health(config, max_age)
             return
+        if self._noted_format is not None:
+            raise CommandLineError(
+                "-F goes with --health: the figures are printed in the form that Prometheus reads"
+            )
         from hpc.autoscale.metrics import of_record, text_of
         from hpc.autoscale.metrics.health import HealthError, read_health
 
@@ -86,8 +94,15 @@ class MetricsCommands(CommandLine):
             for record in self._records(config):
                 known = known.after(record.at, record.did)
         age = known.age(clock.time())
-        said = "no pass was good yet" if age is None else f"the last good pass was {age:.0f} s ago"
-        why = f": {known.last_error}" if known.last_error else ""
-        print(f"{said}; {known.passes} passes, {known.failed + known.with_errors} not good{why}")
+        if self._noted_format == "json":
+            print(json.dumps({**asdict(known), "age": age}, indent=2))
+        else:
+            print(_in_words(known, age))
         if max_age is not None and (age is None or age > max_age):
             raise SystemExit(UNHEALTHY)
+
+
+def _in_words(known: Health, age: float | None) -> str:
+    said = "no pass was good yet" if age is None else f"the last good pass was {age:.0f} s ago"
+    why = f": {known.last_error}" if known.last_error else ""
+    return f"{said}; {known.passes} passes, {known.failed + known.with_errors} not good{why}"
