@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders.autostop_site import an_autostop_site
-from hpc.autoscale import cli
+from hpc.autoscale import cli, clock
 from hpc.autoscale.autostop.decision import Code
 from hpc.autoscale.config import check_config
 
@@ -52,7 +52,9 @@ def test_configurations(example):
 
 
 def test_the_crontab_line(tmp_path, monkeypatch, capsys):
-    """Runs, with the configuration that the page has for a node, and looks once."""
+    """Runs, with the configuration that the page has for a node, and looks once. The clock stands
+    still: writing the state takes time."""
+    clock.use_mock_clock()
     monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
     monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
     *_, example = re.findall(r"```json\n(\{\n.*?)```", PAGE, re.DOTALL)
