@@ -249,6 +249,49 @@ def test_completion_of_each_shell(typed, shell, registers):
     assert checked.returncode == 0
 
 
+ZSH = """
+autoload is-at-least; compdef() {}; azscale() { COMMAND }
+_describe() { shift; print -rl -- "${(@P)1}" }
+BUFFER=LINE; CURSOR=${#BUFFER}; words=(azscale)
+source ./azscale.zsh; _python_argcomplete
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("azscale limits -F ta", ["table", "table_headerless"]),
+        ("azscale sta", ["status:Shows how the cluster stands on one screen"]),
+        ("azscale nodes -C node.vm_s", ["node.vm_size="]),
+        ("azscale nodes --lo", ["--long:print values whole where columns are cut"]),
+    ],
+)
+def test_what_zsh_is_told_of_each_word(typed, line, offered):
+    """What it does, where there is anything to say; nothing otherwise, where zsh showed `--`, and
+    commands are not None."""
+    (typed.home / "azscale.zsh").write_text(typed("completion", "zsh"))
+    command = f'{sys.executable} -m hpc.autoscale.cli "$@"'
+    script = ZSH.replace("COMMAND", command).replace("LINE", f"'{line}'")
+    # the file in the place of descriptor 8, which this process may have for something else
+    environment = {"PATH": "/usr/bin:/bin", "ARGCOMPLETE_USE_TEMPFILES": "1"}
+    try:
+        done = subprocess.run(
+            ["zsh", "-f", "-c", script],
+            env=environment,
+            cwd=typed.home,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("no zsh here")
+    found = done.stdout.splitlines()
+    assert len(found) == len(offered), done
+    assert all(map(str.startswith, found, offered)), found
+    assert not [word for word in found if word.endswith((":", ":None"))]
+
+
 def completed(line, shell, home):
     """What is offered for a line as far as it is typed."""
     answer = home / "answer"
@@ -272,4 +315,7 @@ def test_completion_knows_every_command(tmp_path):
     """Without a configuration, and the options of those that need a driver."""
     for shell in ("zsh", "fish"):
         assert set(EVERY) <= set(completed("azscale ", shell, tmp_path))
+        answer = (tmp_path / "answer").read_text()
+        assert ":None" not in answer
+        assert "Runs the whole cycle, once or again and again" in answer
     assert "--include-permanent" in completed("azscale join_nodes --inc", "bash", tmp_path)[0]

@@ -5,6 +5,7 @@ What is offered is worked out by `completion`; argcomplete, which asks it, knows
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser
 
 from hpc.autoscale.cli.base import CommandLine
@@ -16,6 +17,9 @@ _HOW = {
     "zsh": 'eval "$(azscale completion zsh)" in ~/.zshrc, after compinit',
     "fish": "azscale completion fish > ~/.config/fish/completions/azscale.fish",
 }
+
+
+_BARE = 'completions=("${completions[@]%:}")'
 
 
 class CompletionCommands(CommandLine):
@@ -31,4 +35,10 @@ class CompletionCommands(CommandLine):
         """Prints the script by which bash, zsh or fish complete command lines."""
         from argcomplete.shell_integration import shellcode
 
-        print(shellcode(["azscale"], shell=shell))
+        print(_without_bare_dashes(shellcode(["azscale"], shell=shell)))
+
+
+def _without_bare_dashes(script: str) -> str:
+    """The script, which hands words of which nothing is said to zsh without the colon that stands
+    before what is said: zsh shows `--` for it."""
+    return re.sub(r"^( *)(?=_describe )", rf"\1{_BARE}\n\1", script, flags=re.MULTILINE)
