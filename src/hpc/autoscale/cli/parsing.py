@@ -155,7 +155,7 @@ def create_arg_parser(
         summaries[name] = " ".join((function.__doc__ or "").split())
         said_of_it = summaries[name].replace("%", "%%")
         # shells say it of each command; the overview has it once
-        shown = {"help": said_of_it} if "_ARGCOMPLETE" in os.environ else {}
+        shown: dict[str, Any] = {"help": said_of_it} if "_ARGCOMPLETE" in os.environ else {}
         sub_parser = sub_parsers.add_parser(name, description=said_of_it, **shown)
         parser.commands[name] = sub_parser
         config_as = _config_as(name, function)
