@@ -15,8 +15,10 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.raised import again, as_json
+from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.replaying import Replay, remembered_before
 from hpc.autoscale.testing import a_host, a_job
 
@@ -333,6 +335,24 @@ def test_what_others_wrote_between_passes(cluster, scheduler, tmp_path, now):
     lines = gzip.decompress(file.read_bytes()).splitlines()
     assert ["state" in json.loads(line)["doors"] for line in lines] == [True, False, False, True]
     is_same(tmp_path / "journal", 4)
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_one_and_true_are_not_the_same(cluster, scheduler, tmp_path, capsys, as_object):
+    """To a job, of which the one is used up and the other is not; to a host they are, and 1.0 is,
+    since no decision tells them apart."""
+    loop = Autoscaler({"cluster_name": "c", "_mock_bindings": cluster, **ON}, lambda: scheduler)
+    wanted = []
+    for wish, has in ((1, 2), (True, 2), (1, 2), (1, 1), (1, True), (1, 1.0), (True, True), (0, 0)):
+        constraint = get_constraint({"x": wish}) if as_object else {"x": wish}
+        scheduler.jobs = [Job("j", [constraint, {"ncpus": 1}], iterations=2)]
+        scheduler.hosts = [SchedulerNode("host-1", {"ncpus": 4, "x": has})]
+        summary = loop.run_once()
+        wanted.append([(each.name, each.missing) for each in summary.unsatisfied])
+    less = [("j", 1)]
+    assert wanted == [[], [("j", 2)], [], less, less, less, [], []]
+    found = azscale(tmp_path, capsys, "replay", str(tmp_path / "journal"))
+    assert found == (0, "8 passes: 8 the same, 0 different, 0 left out\n")
 
 
 @pytest.mark.parametrize(

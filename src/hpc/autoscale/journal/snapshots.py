@@ -68,9 +68,9 @@ class _JobValues:
         found = (name, compiled, *same, _own(hosts), self._shared(metadata), None)
         if parsed is None:
             return found if kind == "job" else (kind, found)
-        # what parsers of integrations made is another object each time
+        # what parsers of integrations made is another object each time; as texts, 1 is not True
         asked = [_own(each.to_dict()) for each in asked_by(job)[0].constraints]
-        return (kind, (name, asked, *found[2:]))
+        return (kind, (name, asked, *found[2:-1], repr(asked)))
 
 
 def _parts(value: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
