@@ -53,8 +53,6 @@ class DryPass(NamedTuple):
 class AutoscalingCommands(CommandLine):
     """Commands that calculate demand for jobs."""
 
-    _format_of_jobs: OutputFormat = "json"  # as it is published
-
     def autoscale_parser(self, parser: ArgumentParser) -> None:
         """Options of autoscale."""
         parser.set_defaults(read_only=False)
@@ -170,13 +168,13 @@ class AutoscalingCommands(CommandLine):
 
     def jobs_parser(self, parser: ArgumentParser) -> None:
         """Options of jobs."""
-        self._add_noted_format(parser, self._format_of_jobs)
+        self._add_noted_format(parser, "json")
 
     def jobs(self, config: Config) -> None:
-        """Prints the jobs that the scheduler has."""
+        """Prints the jobs that the scheduler has, as JSON unless asked otherwise."""
         driver, config = self._prepared(config)
         jobs, _ = hooks.read(driver, config)
-        print_jobs(jobs, self._noted_format or self._format_of_jobs)
+        print_jobs(jobs, self._noted_format or "json")
 
     def analyze_parser(self, parser: ArgumentParser) -> None:
         """Options of analyze."""

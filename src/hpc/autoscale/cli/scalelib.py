@@ -110,7 +110,6 @@ class _AzScaleCLI(
     """
 
     _command_name = "azscale"
-    _format_of_jobs: OutputFormat = "table"
 
     def __init__(self, project_name: str = PROJECT_NAME, directory: str = "") -> None:
         super().__init__(project_name)
