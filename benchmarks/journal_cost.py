@@ -8,6 +8,10 @@ against those of the rest of the same pass. Printed are the share in all passes 
 cheapest and the dearest of them, how many functions were called by either (no noise changes that),
 and how many objects the journal keeps. Before that the same for passes that are each made by a
 process of their own, as cron does it (`--fresh`: so many), the first of which writes all there is.
+
+What the journal looks at first is in the processor's cache for the rest of the pass, so its own
+calls take longer than the pass gets longer by them. With `--turns`, so many passes of a loop with a
+journal and of one without are made by turns, and their CPU seconds are held against each other.
 """
 
 import argparse
@@ -181,13 +185,13 @@ def cluster_of(nodes: int) -> Iterator[tuple[dict[str, Any], list[str]]]:
 
 
 def new_loop(
-    connection: dict[str, Any], hosts: list[str], waiting: int, home: str
+    connection: dict[str, Any], hosts: list[str], waiting: int, home: str, has_journal: bool = True
 ) -> tuple[Autoscaler, BusyDriver]:
     """A loop over a cluster, with what it remembers in a directory; and its driver."""
     config = {
         **connection,
         "nodehistorydb": os.path.join(home, "history.db"),
-        "journal": {"directory": os.path.join(home, "journal")},
+        "journal": {"directory": os.path.join(home, "journal")} if has_journal else False,
     }
     driver = BusyDriver(hosts, waiting)
     return Autoscaler(config, driver), driver
@@ -260,6 +264,33 @@ def by_themselves(args: argparse.Namespace, now: clock.MockClock, site: Site) ->
     print(f"its record has {sizes[0]} bytes, others {later:.0f} each")
 
 
+def by_turns(args: argparse.Namespace, now: clock.MockClock, site: Site) -> None:
+    """Passes with a journal and without one, by turns; the first two of each are left out."""
+    with tempfile.TemporaryDirectory() as home:
+        loops = {}
+        for name, has_journal in (("with", True), ("without", False)):
+            os.mkdir(own := os.path.join(home, name))
+            loops[name] = new_loop(*site, args.waiting, own, has_journal)
+        seconds: dict[str, list[float]] = {"with": [], "without": []}
+        for number in range(args.turns + 2):
+            for name, (loop, driver) in sorted(loops.items(), reverse=number % 2 > 0):
+                gc.collect()
+                before = time.process_time()
+                loop.run_once()
+                seconds[name].append(time.process_time() - before)
+                driver.ended += 1
+            now.sleep(60)
+    own, other = seconds["with"][2:], seconds["without"][2:]
+    pairs = [100 * (a / b - 1) for a, b in zip(own, other, strict=True)]
+    print(
+        f"{args.turns} passes with a journal and as many without, by turns:"
+        f" {statistics.mean(own):.3f} and {statistics.mean(other):.3f} s:"
+        f" {100 * (sum(own) / sum(other) - 1):+.2f} %; of the cheapest"
+        f" {100 * (min(own) / min(other) - 1):+.2f} %, median of pairs"
+        f" {statistics.median(pairs):+.2f} %"
+    )
+
+
 def size_of(home: str) -> int:
     """Bytes in the files of the journal."""
     files = os.scandir(os.path.join(home, "journal"))
@@ -273,6 +304,7 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--fresh", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=0)
     args = parser.parse_args()
     # as a service logs: why jobs wait is worked out for that, and not for the journal
     logging.basicConfig(filename=os.devnull, level=logging.INFO)
@@ -282,6 +314,8 @@ def main() -> None:
         # first, as a process that was forked from one that has grown collects its garbage, too
         if args.fresh > 1:
             by_themselves(args, now, site)
+        if args.turns:
+            by_turns(args, now, site)
         if args.rounds:
             in_one_process(args, now, site)
 
