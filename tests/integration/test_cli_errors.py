@@ -448,7 +448,60 @@ def test_where_a_stack_trace_is_offered(azscale):
         "class Broken(Driver):\n    def _read_jobs_and_nodes(self, config):\n        {}['queue']"
     )
     result = azscale("jobs", driver="mydriver:Broken", code=DRIVER + broken)
-    assert the_line(result, is_odd=True).endswith("'queue' (azscale --debug shows more)")
+    line = the_line(result, is_odd=True)
+    assert line.endswith("'queue' (azscale --debug shows more)")
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        ("{}['queue']", "reading the scheduler: KeyError: 'queue' (azscale --debug shows more)"),
+        ("raise RuntimeError('qstat: gone')", "qstat: gone (azscale --debug shows more)"),
+    ],
+)
+@pytest.mark.parametrize("command", ["jobs", "plan", "demand", "nodes", "status"])
+def test_a_driver_that_fails(azscale, command, raised, said):
+    """What was being done, where the error itself says nothing of that."""
+    broken = f"class Broken(Driver):\n    def _read_jobs_and_nodes(self, config):\n        {raised}"
+    result = azscale(command, driver="mydriver:Broken", code=DRIVER + broken)
+    assert the_line(result, is_odd=True) == f"azscale {command}: error: {said}"
+
+
+@pytest.mark.parametrize("kind", ["job", "node", "bucket"])
+def test_a_kind_without_a_name(azscale, kind):
+    """Is not the name of a job."""
+    result = azscale("explain", f"{kind}:")
+    assert f"expected the name of a {kind} behind '{kind}:'" in the_line(result, code=2)
+
+
+@pytest.mark.parametrize("command", ["nodes", "buckets"])
+def test_a_property_that_is_taken_for_a_resource(azscale, command):
+    """Gets a guess, as it does where a job is explained."""
+    said = "no node has a resource 'vm_size'; did you mean 'node.vm_size'?"
+    assert said in the_line(azscale(command, "-C", "vm_size=Standard_F4s_v2"))
+    assert said in azscale("explain", "-C", "vm_size=Standard_F4s_v2").stdout
+
+
+def test_an_encoding_that_has_not_all_characters(azscale):
+    """What it has not is shown as an escape."""
+    env = {"PYTHONIOENCODING": "ascii"}
+    result = azscale("explain", "j\u00f6b", env=env, driver="mydriver:Driver")
+    assert "Job j\\xf6b is not in the queue" in result.stdout
+    assert result.stderr == ""
+    result = azscale("buckets", "--help", env=env)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "name=value[,value\\u2026]" in result.stdout
+
+
+def test_a_check_says_nothing_but_what_it_finds(azscale):
+    """Nothing is logged on stderr where the server is away, and a full disk is told of."""
+    closed = "http://127.0.0.1:1"
+    result = azscale("config", "--check", url=closed)
+    assert result.stderr == ""
+    assert result.stdout.startswith("warning: not held against the cluster: http://127.0.0.1:1/")
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        result = azscale("config", "--check", url=closed, stdout=full)
+    assert "standard output cannot be written: No space left on device" in the_line(result)
 
 
 def test_a_log_file_gets_the_stack_trace(azscale, tmp_path):

@@ -77,6 +77,26 @@ def test_tables_fit_the_screen(azscale, monkeypatch):
         assert max(map(len, azscale(command).splitlines())) <= 80
 
 
+def test_sizes_are_told_apart_by_their_ends(tmp_path, monkeypatch, capsys):
+    """Where there is no room for all of a size: they all begin alike."""
+    sizes = ["Standard_F4s_v2", "Standard_F8s_v2", "Standard_NC4as_T4_v3"]
+    nodearrays = {"a-nodearray-with-a-long-name": {"machine_types": sizes}}
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "76")
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    with serve({"clusters": {"demo": {"region": "westus2", "nodearrays": nodearrays}}}) as running:
+        path = tmp_path / "autoscale.json"
+        path.write_text(json.dumps(running.connection("demo")))
+        path.chmod(0o600)
+        cli.main(["buckets", "-c", str(path)])
+    _, *rows = capsys.readouterr().out.splitlines()
+    assert max(map(len, rows)) <= 76
+    plain = [row.split()[1] for row in rows if len(row.split()) == 6]
+    assert [len(word) for word in plain] == [8, 8, 8]
+    assert sorted(plain) == sorted(f"\u2026{size[-7:]}" for size in sizes)
+
+
 def test_what_a_program_reads_is_whole(azscale):
     """Where stdout is no terminal, nothing is cut."""
     names = [f"a-job-with-a-long-name-{number}" for number in range(4)]

@@ -249,6 +249,36 @@ def test_completion_of_each_shell(typed, shell, registers):
     assert checked.returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("journal", "are required: show|diff|scrub"),
+        ("journal shw", "did you mean 'show'?"),
+        ("requests --old drp -c x.json", "did you mean 'drop'?"),
+        ("journal show --last 2 here there", "there is no place for 'there'"),
+        ("journal show --last 2 here --bar", "there is no option '--bar'"),
+        ("whatif --case a -c autoscale.json", "--set, --case: expected KEY=VALUE, found 'a'"),
+    ],
+)
+def test_arguments_behind_options(typed, line, said):
+    """What is wrong with them is said in one line."""
+    typed.config("autoscale.json")
+    typed(*line.split(), code=1 if line.startswith("whatif") else 2)
+    assert said in typed.err
+    assert len(typed.err.splitlines()) == 1
+
+
+def test_a_journal_behind_options(typed):
+    """Is the same as one in front of them."""
+    (typed.home / "j").mkdir()
+    said = []
+    for line in ("journal show j --last 2", "journal show --last 2 j", "journal --last 2 show j"):
+        typed(*line.split(), code=1)
+        said.append(typed.err)
+    assert said == [said[0]] * 3
+    assert "journal j: there is no file" in said[0]
+
+
 ZSH = """
 autoload is-at-least; compdef() {}; azscale() { COMMAND }
 _describe() { shift; print -rl -- "${(@P)1}" }

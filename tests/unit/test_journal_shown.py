@@ -171,6 +171,12 @@ def test_differences_are_folded_on_a_terminal(journal, azscale, monkeypatch):
     assert max(map(len, whole.splitlines())) > 60 >= max(map(len, folded.splitlines()))
     assert "".join(folded.split()) == "".join(whole.split())
     assert "\n  … and 2 more" in folded
+    monkeypatch.undo()
+    _, whole = azscale("journal", "show", journal, "--pass", 2)
+    monkeypatch.setattr("hpc.autoscale.cli.journal.table_width", lambda: 40)
+    _, folded = azscale("journal", "show", journal, "--pass", 2)
+    assert max(map(len, whole.splitlines())) > 40 >= max(map(len, folded.splitlines()))
+    assert "".join(folded.split()) == "".join(whole.split())
 
 
 def test_what_commands_expect(journal, tmp_path, azscale):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
-from hpc.autoscale.plaintext import columns_of, cut_to, on_its_lines, on_one_line
+from hpc.autoscale.plaintext import columns_of, cut_start_to, cut_to, on_its_lines, on_one_line
 from hpc.autoscale.results import BootupResult
 from hpc.autoscale.tables import write_rows
 
@@ -69,6 +69,9 @@ def test_a_text_is_cut_to_columns_of_a_terminal(text, width):
     assert columns_of(shown) <= width
     assert (shown == text) == (columns_of(text) <= width) or text == "…"
     assert text.startswith(shown.removesuffix("…"))
+    shown = cut_start_to(text, width)
+    assert columns_of(shown) <= width
+    assert text.endswith(shown.removeprefix("…"))
 
 
 @pytest.mark.parametrize("width", [None, 40])

@@ -15,6 +15,7 @@ from hpc.autoscale.plaintext import on_one_line
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 _SHORT.maxlevel = 4
+_DOING = "_azscale_was_doing"
 
 
 class AutoscaleError(RuntimeError):
@@ -82,10 +83,29 @@ def one_line(error: BaseException) -> str:
     """An error as one line. Those made for people explain themselves; others are given with their
     type."""
     text = on_one_line(" ".join(str(error).split()))
-    explained = isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
-    if explained and text:
+    if _explains_itself(error) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _explains_itself(error: BaseException) -> bool:
+    return isinstance(error, AutoscaleError | OSError) or type(error) is RuntimeError
+
+
+def while_doing(error: BaseException, what: str) -> None:
+    """Note what was being done when code that is not ours raised an error that says nothing of
+    that, such as KeyError."""
+    if not _explains_itself(error):
+        # in a list, for a journal keeps the texts among the attributes of an error
+        error.__dict__.setdefault(_DOING, [what])
+
+
+def one_line_and_where(error: BaseException, known: str = "") -> str:
+    """An error as one line, behind what was being done, where that was noted. `known`: what is said
+    of that anyway."""
+    doing = "".join(getattr(error, _DOING, ()))
+    said = one_line(error)
+    return f"{doing}: {said}" if doing and not known.startswith(doing) else said
 
 
 def unreadable(error: OSError) -> str:

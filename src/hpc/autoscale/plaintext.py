@@ -57,6 +57,11 @@ def cut_to(text: str, width: int) -> str:
     return f"{text[:taken]}…"
 
 
+def cut_start_to(text: str, width: int) -> str:
+    """A text, or as much of its end as so many columns take, behind dots."""
+    return cut_to(text[::-1], width)[::-1]
+
+
 def _columns(character: str) -> int:
     if unicodedata.combining(character):
         return 0

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
 from typing import Any, Literal, TextIO
 
-from hpc.autoscale.plaintext import columns_of, cut_to, on_one_line
+from hpc.autoscale.plaintext import columns_of, cut_start_to, cut_to, on_one_line
 
 # how narrow a column may become
 _LEAST = 8
@@ -62,8 +62,10 @@ def write_rows(
         widths = calculate_column_widths(headers, cells)
         if width is not None and output_format == "table":
             widths = _narrowed(widths, headers, width)
+            cuts = list(map(_best_cut, widths, zip(*cells, strict=True))) if cells else []
             cells = [
-                list(map(_within, widths, line, row)) for line, row in zip(cells, rows, strict=True)
+                list(map(_within, widths, line, row, cuts))
+                for line, row in zip(cells, rows, strict=True)
             ]
         lines = cells if output_format == "table_headerless" else [list(headers), *cells]
         for line in lines:
@@ -95,7 +97,19 @@ def _narrowed(widths: Sequence[int], headers: Sequence[str], width: int) -> list
     return fitting
 
 
-def _within(width: int, cell: str, value: Any) -> str:
+Cut = Callable[[str, int], str]
+"""How a text is made to fit into a column."""
+
+
+def _best_cut(width: int, cells: Sequence[str]) -> Cut:
+    """What leaves more texts of a column different from each other: their beginnings, or their
+    ends, as of VM sizes."""
+    long = {cell for cell in cells if columns_of(cell) > width}
+    by_start, by_end = ({cut(cell, width) for cell in long} for cut in (cut_to, cut_start_to))
+    return cut_start_to if len(by_end) > len(by_start) else cut_to
+
+
+def _within(width: int, cell: str, value: Any, cut: Cut) -> str:
     """The text of a value, cut to a width; of a list as many items as fit, and the number of the
     others."""
     if columns_of(cell) <= width:
@@ -105,7 +119,7 @@ def _within(width: int, cell: str, value: Any) -> str:
         short = f"{','.join(items[:kept])},+{len(items) - kept}"
         if columns_of(short) <= width:
             return short
-    return cut_to(cell, width)
+    return cut(cell, width)
 
 
 def _padded(cell: str, width: int) -> str:

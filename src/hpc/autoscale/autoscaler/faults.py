@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import PassError, shorten
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, one_line_and_where
 from hpc.autoscale.errors import one_line as one_line
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
@@ -52,7 +52,7 @@ class Faults:
     def add(self, phase: str, error: Exception | str) -> None:
         """Keep an error, and log it; the stack trace only at debug level. The same one again is
         kept once."""
-        message = error if isinstance(error, str) else one_line(error)
+        message = error if isinstance(error, str) else one_line_and_where(error, phase)
         retry_after = getattr(error, "retry_after", None)
         found = PassError(phase, message, retry_after)
         if found not in self.found:

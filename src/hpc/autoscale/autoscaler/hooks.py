@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.autoscaler.faults import HookError, call_with_up_to, name_of, short
+from hpc.autoscale.errors import while_doing
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
@@ -71,7 +72,11 @@ def read(
     sets jobs aside.
     """
     hook, wanted = driver.read_jobs_and_nodes, "a list of jobs and a list of SchedulerNodes"
-    found: object = call_with_up_to(hook, config, True) if again else hook(config)
+    try:
+        found: object = call_with_up_to(hook, config, True) if again else hook(config)
+    except Exception as error:
+        while_doing(error, "reading the scheduler")
+        raise
     if not isinstance(found, list | tuple) or len(found) != 2:
         raise _error(hook, wanted, found)
     jobs, hosts = found

@@ -48,6 +48,7 @@ class CommandParser(ArgumentParser):
         """The options of a command line; ends the process with one line when it is wrong."""
         found, extra = self.parse_known_args(args, namespace)
         of_command = self.commands.get(getattr(found, "cmd", ""), self)
+        extra = of_command._take_late(found, extra)
         if extra:
             of_command._refuse(extra[0])
         if getattr(found, "needs_config", False) and found.config is None:
@@ -63,6 +64,26 @@ class CommandParser(ArgumentParser):
             self._check_command(given)
         known: tuple[Namespace, list[str]] = super().parse_known_args(given, namespace)
         return known
+
+    def _take_late(self, found: Namespace, words: list[str]) -> list[str]:
+        """Give words behind options to the arguments that may be left out, as in `journal show
+        --last 3 directory`: argparse gives them nothing when the first word has come. The result
+        is what is left of the words."""
+        free = [
+            action
+            for action in self._actions
+            if not action.option_strings
+            and action.nargs == "?"
+            and getattr(found, action.dest, None) is action.default
+        ]
+        left = list(words)
+        while free and left and not left[0].startswith("-"):
+            action = free.pop(0)
+            try:
+                setattr(found, action.dest, self._get_values(action, [left.pop(0)]))
+            except ArgumentError as problem:
+                self.error(str(problem))
+        return left
 
     def _check_command(self, given: Sequence[str]) -> None:
         """Refuse a command line whose command is unknown, or has a stranger before it."""

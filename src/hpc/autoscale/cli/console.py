@@ -1,6 +1,7 @@
 """Where the command `azscale` begins. `--version` is answered here, before anything else is
 imported."""
 
+import io
 import os
 import sys
 
@@ -15,6 +16,7 @@ def version_line() -> str:
 def console_main() -> None:
     """`azscale`."""
     _open_what_is_closed()
+    _write_what_can_be_written()
     try:
         if sys.argv[1:] == ["--version"]:
             print(version_line())
@@ -29,6 +31,14 @@ def console_main() -> None:
         # the reader has seen enough; nothing more is to be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
+
+
+def _write_what_can_be_written() -> None:
+    """Let characters that the caller's encoding has not be shown as escapes, and not end a
+    command: names of jobs, and the mark of what is cut."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _open_what_is_closed() -> None:

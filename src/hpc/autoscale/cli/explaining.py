@@ -93,7 +93,9 @@ class ExplainingCommands(CommandLine):
             )
         get_constraints(given)
         kind, _, name = what.partition(":") if what.startswith(_KINDS) else ("", "", what)
-        if kind not in _KINDS or not name:
+        if kind in _KINDS and not name:
+            raise CommandLineError(f"expected the name of a {kind} behind {what!r}")
+        if kind not in _KINDS:
             kind, name = "", what
         try:
             scene = self._scene(config, name)

@@ -10,7 +10,7 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -53,7 +53,8 @@ class JournalCommands(CommandLine):
     def journal_parser(self, parser: ArgumentParser) -> None:
         """Options of journal."""
         add = parser.add_argument
-        add("action", choices=["show", "diff", "scrub"], help=_ACTIONS)
+        actions = ["show", "diff", "scrub"]
+        add("action", choices=actions, metavar="show|diff|scrub", help=_ACTIONS)
         add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
         add("--last", type=_count, help=f"so many passes (shown: {_PASSES}; scrubbed: all)")
         add("--pass", dest="number", type=_count, help="show: this pass, with all that it read")
@@ -116,7 +117,7 @@ class JournalCommands(CommandLine):
             json_dump(showing.to_json(record), sys.stdout)
             print()
         else:
-            print("\n".join(showing.in_words(record)))
+            _print_lines(showing.in_words(record))
 
     def replay_parser(self, parser: ArgumentParser) -> None:
         """Options of replay."""
@@ -168,6 +169,11 @@ def _print_differences(
         json_dump({"passes": numbers, "differences": lines[1:]}, sys.stdout)
         print()
         return
+    _print_lines(lines)
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal long ones are folded."""
     width = table_width()
     for line in lines:
         print(line if width is None else fill(line, width, subsequent_indent="    "))

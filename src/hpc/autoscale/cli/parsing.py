@@ -16,12 +16,16 @@ from math import inf
 from typing import Any, TextIO, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
-from hpc.autoscale.errors import AutoscaleError, LockUnusableError, MultipleInstancesError
+from hpc.autoscale.errors import (
+    AutoscaleError,
+    LockUnusableError,
+    MultipleInstancesError,
+    one_line_and_where,
+)
 from hpc.autoscale.hpclogging.records import stack_trace
 from hpc.autoscale.installation import refuse_both
 from hpc.autoscale.plaintext import on_its_lines, on_one_line
@@ -235,7 +239,7 @@ def fail(problem: Exception, form: str, debug: bool = False) -> None:
     """Say on one line of stderr what went wrong, and exit; with a stack trace when it was asked
     for. `form`: the line, with `{}` in the place of what is said.
     """
-    text = one_line(problem)
+    text = one_line_and_where(problem)
     more = getattr(problem, "message", None)
     if isinstance(more, str) and more.strip() not in text:
         text = on_one_line(f"{text}: {' '.join(more.split())}")
@@ -284,7 +288,9 @@ def run_command(
         raise SystemExit(1)
     refuse_both()
     if getattr(args, "instead", None):  # what an option does in the place of the command
-        args.instead(args.config)
+        start_logging({}, debug or debugging())
+        with _output_with_a_name(True):
+            args.instead(args.config)
         return
     kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
     if args.needs_config:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 from hpc.autoscale import clock
-from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
@@ -22,7 +21,7 @@ from hpc.autoscale.cli.painting import print_painted, screen_width
 from hpc.autoscale.cli.parsing import draws
 from hpc.autoscale.cli.standing import Standing, look
 from hpc.autoscale.cli.standing_text import screen, summary_line
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, one_line_and_where
 from hpc.autoscale.rehearsal import Rehearsal
 from hpc.autoscale.tables import OutputFormat
 from hpc.autoscale.util import json_dump
@@ -100,7 +99,7 @@ def keep_looking(
         try:
             last = look_again()
         except Exception as error:  # noqa: BLE001  drivers are not ours; it may pass
-            problem = one_line(error)
+            problem = one_line_and_where(error)
         show(last, problem)
         left = every
         while left > 0 and not stop():

@@ -16,6 +16,7 @@ from typing import Any
 from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.explaining.words import a_property
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
@@ -104,7 +105,7 @@ def unknown_resources(
     known = dict.fromkeys(name for node in nodes for name in node.resources)
     known.update(dict.fromkeys(name for bucket in buckets for name in bucket.resources))
     return [
-        f"no node has a resource {name!r}{did_you_mean(name, known)}"
+        f"no node has a resource {name!r}{a_property(name) or did_you_mean(name, known)}"
         for name in named
         if name not in known
     ]

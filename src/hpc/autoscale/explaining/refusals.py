@@ -25,7 +25,14 @@ from hpc.autoscale.explaining.limit_words import (
     too_small_in_words,
 )
 from hpc.autoscale.explaining.refusing import Refused, WhyNot
-from hpc.autoscale.explaining.words import at_time, in_time, listed, names_of, without_codes
+from hpc.autoscale.explaining.words import (
+    a_property,
+    at_time,
+    in_time,
+    listed,
+    names_of,
+    without_codes,
+)
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
@@ -225,7 +232,7 @@ def _undefined(name: str, known: Known) -> Found:
         return Found("OtherValue", ("lacks", name), f"nodes of it have no {name}")
 
     def unknown() -> Found:
-        guess = did_you_mean(name, known.resources)
+        guess = a_property(name) or did_you_mean(name, known.resources)
         return Found("UnknownResource", (name,), f"no node has a resource {name!r}{guess}")
 
     return known.once("resource", name, unknown)

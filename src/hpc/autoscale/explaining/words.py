@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from hpc.autoscale import clock
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 
 _MOST_NAMED = 3
 _CODE = re.compile(r"\b(?:[A-Z][a-z]+){2,}: ")
@@ -43,6 +44,12 @@ def listed(names: Iterable[object]) -> str:
     every = list(dict.fromkeys(map(str, names)))
     more = len(every) - _MOST_NAMED
     return ", ".join(every) if more <= 0 else f"{', '.join(every[:_MOST_NAMED])} and {more} more"
+
+
+def a_property(name: str) -> str:
+    """A guess, in the form of `did_you_mean`, where a resource that no node has is called like a
+    property of nodes; otherwise empty."""
+    return f"; did you mean 'node.{name}'?" if name in QUERYABLE_PROPERTIES else ""
 
 
 def without_codes(text: str) -> str:

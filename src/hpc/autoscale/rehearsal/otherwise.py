@@ -80,7 +80,7 @@ class Otherwise:
         key, equals, text = setting.partition("=")
         key = key.strip()
         if not equals or not key:
-            raise SettingError(f"--set: expected KEY=VALUE, found {setting!r}")
+            raise SettingError(f"--set, --case: expected KEY=VALUE, found {setting!r}")
         try:
             value = json.loads(text)
         except ValueError:
