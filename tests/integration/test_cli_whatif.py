@@ -127,6 +127,7 @@ def test_jobs_that_can_never_run(site):
         ("quota.westus2=-1", "expected a whole number, 0 or more, found -1"),
         ("quota.westus2=many", "expected a whole number, 0 or more, found 'many'"),
         ("nodearray.htc.enabled=1", "expected true or false, found 1"),
+        ("price.Standard_F4_v2=0.1", "found 'Standard_F4_v2'; did you mean 'Standard_F"),
         ("price.Standard_F4s_v2=free", "expected dollars per hour above 0, found 'free'"),
         ("packing.objektive=cost", "did you mean 'objective'?"),
         ("packing.objective=cots", "did you mean 'cost'?"),
@@ -141,7 +142,7 @@ def test_jobs_that_can_never_run(site):
 def test_what_makes_no_sense(site, setting, said):
     """Is said in one line, with a guess."""
     site.config["idle_timeout"] = {"htc": 300, "default": 300}
-    asked(site, setting, code=1)
+    asked(site, setting, code=2)
     assert said in site.errors
     assert len(site.errors.splitlines()) == 1
 
@@ -301,7 +302,7 @@ def test_cases_side_by_side(site):
 
 def test_a_case_that_makes_no_sense(site):
     """None of them is tried."""
-    site("whatif", "--case", "idle_timeout=5", "--case", "idel_timeout=5", code=1)
+    site("whatif", "--case", "idle_timeout=5", "--case", "idel_timeout=5", code=2)
     assert "did you mean 'idle_timeout'?" in site.errors
 
 

@@ -207,14 +207,14 @@ def test_azscale_prints_them(run, files, tmp_path, capsys, now):
     assert printed == written
     now.sleep(1000)
     main(["metrics", "--health", "--max-age", "2000", "-c", str(config)])
-    assert "the last good pass was 1000 s ago; 1 passes, 0 not good" in capsys.readouterr().out
+    assert "the last good pass was 1000 s ago; 1 pass, 0 not good" in capsys.readouterr().out
     with pytest.raises(SystemExit) as end:
         main(["metrics", "--health", "--max-age", "900", "-c", str(config)])
     assert end.value.code == 2
     capsys.readouterr()
     config.write_text(json.dumps({**known, "metrics": {}}))
     main(["metrics", "--health", "--max-age", "2000", "-c", str(config)])
-    assert "the last good pass was 1000 s ago; 1 passes, 0 not good" in capsys.readouterr().out
+    assert "the last good pass was 1000 s ago; 1 pass, 0 not good" in capsys.readouterr().out
 
 
 def test_the_dashboard_and_the_alerts_use_figures_that_there_are(run, files):

@@ -29,6 +29,10 @@ class AutoscaleError(RuntimeError):
         return on_one_line(super().__str__())
 
 
+class CommandLineError(AutoscaleError):
+    """A command line that makes no sense."""
+
+
 class ConfigurationException(AutoscaleError):
     """The configuration cannot be used: a file that cannot be read, a key that is unknown, a value
     of the wrong kind."""
@@ -116,8 +120,10 @@ def unreadable(error: OSError) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with what it counts, as in `3 nodes` and `1 node`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """A number with what it counts, as in `3 nodes`, `2 passes` and `1 node`."""
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

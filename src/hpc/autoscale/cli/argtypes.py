@@ -14,7 +14,8 @@ from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from typing import Any, NoReturn, get_args
 
-from hpc.autoscale.errors import AutoscaleError, did_you_mean, unreadable
+from hpc.autoscale.errors import CommandLineError as CommandLineError
+from hpc.autoscale.errors import did_you_mean, unreadable
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.plaintext import on_its_lines, on_one_line
 
@@ -22,10 +23,6 @@ _FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 # values between commas; a comma inside quotes does not separate
 _VALUES = re.compile(r"""\s*"[^"]*"|\s*'[^']*'|[^,]+""")
 _WORDS = {"true": True, "false": False, "null": None}
-
-
-class CommandLineError(AutoscaleError):
-    """A command line that makes no sense, whatever the cluster is like."""
 
 
 def error(msg: Any, *args: Any) -> NoReturn:

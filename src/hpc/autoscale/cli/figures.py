@@ -19,7 +19,7 @@ from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.parsing import seconds_type
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, counted
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal import PassRecord
@@ -105,4 +105,5 @@ class MetricsCommands(CommandLine):
 def _in_words(known: Health, age: float | None) -> str:
     said = "no pass was good yet" if age is None else f"the last good pass was {age:.0f} s ago"
     why = f": {known.last_error}" if known.last_error else ""
-    return f"{said}; {known.passes} passes, {known.failed + known.with_errors} not good{why}"
+    passes, bad = counted(known.passes, "pass"), known.failed + known.with_errors
+    return f"{said}; {passes}, {bad} not good{why}"

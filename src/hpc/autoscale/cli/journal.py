@@ -221,7 +221,7 @@ def _print_replayed(passes: Sequence[Replayed]) -> None:
     same = sum(each.is_same for each in passes)
     left_out = sum(bool(each.skipped) for each in passes)
     print(
-        f"{len(passes)} {'pass' if len(passes) == 1 else 'passes'}: {same} the same,"
+        f"{counted(len(passes), 'pass')}: {same} the same,"
         f" {len(passes) - same - left_out} different, {left_out} left out"
     )
 

@@ -14,7 +14,7 @@ from hpc.autoscale.cli.journal import JournalCommands
 from hpc.autoscale.cli.listening import add_listening, serve_until_stopped, tls_of
 from hpc.autoscale.cli.parsing import start_logging, takes_path
 from hpc.autoscale.clock import Clock
-from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException, counted
 from hpc.autoscale.journal import Journal
 from hpc.autoscale.journal.files import files_in
 from hpc.autoscale.wholefiles import unwritable, write_whole
@@ -62,7 +62,7 @@ class ReportCommands(JournalCommands):
             raise AutoscaleError(f"--out {out}: {unwritable(error)}") from error
         for problem in found.problems:
             warn("%s", problem)
-        print(f"{out}: {history.passes} passes", file=sys.stderr)
+        print(f"{out}: {counted(history.passes, 'pass')}", file=sys.stderr)
 
     def serve_parser(self, parser: ArgumentParser) -> None:
         """Options of serve."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine
 from hpc.autoscale.cli.parsing import start_logging, takes_path
 from hpc.autoscale.errors import ConfigurationException
@@ -125,10 +125,14 @@ class SimulationCommands(CommandLine):
         choice = Choice(config=content, cluster=given.pop("cluster", None))
         given["queues"] = _pairs("--queue", queue)
         given["partitions"] = _pairs("--partition", partition)
-        for key, value in given.items():
-            if value is not None:
-                choice = with_value(choice, key, value)
-        plays = plays_of([choice, *(changed(choice, text) for text in compare)], workload)
+        try:
+            for key, value in given.items():
+                if value is not None:
+                    choice = with_value(choice, key, value)
+            choices = [choice, *(changed(choice, text) for text in compare)]
+        except ConfigurationException as problem:
+            raise CommandLineError(str(problem)) from None
+        plays = plays_of(choices, workload)
         if journal is not None:
             plays[0] = replace(plays[0], journal=_new_directory(journal))
         found = play_all(plays, jobs, _progress(plays, jobs))
@@ -142,7 +146,7 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     for text in given:
         name, equals, nodearray = (part.strip() for part in text.partition("="))
         if not (name and equals and nodearray):
-            raise ConfigurationException(f"{option}: expected NAME=NODEARRAY, found {text!r}")
+            raise CommandLineError(f"{option}: expected NAME=NODEARRAY, found {text!r}")
         pairs[name] = nodearray
     return pairs
 

@@ -20,6 +20,7 @@ from hpc.autoscale.cli.argtypes import CommandLineError
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import screen_width
 from hpc.autoscale.cli.plan_text import SIGNS
+from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
@@ -78,9 +79,12 @@ class WhatIfCommands(CommandLine):
         if number is not None and journal is None:
             raise CommandLineError("--pass: expected --journal with it, found none")
         asked = [(*settings, *own) for own in cases] or [tuple(settings)]
-        others = [Otherwise(each) for each in asked]
-        # all of them are looked at before the first is tried
-        changed = [other.config(config) for other in others]
+        try:
+            others = [Otherwise(each) for each in asked]
+            # all of them are looked at before the first is tried
+            changed = [other.config(config) for other in others]
+        except ConfigurationException as problem:
+            raise CommandLineError(str(problem)) from None
         note = ""
         if journal is None:
             now, *then = self._compared(config, changed, others)

@@ -22,7 +22,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeList,
 )
 from hpc.autoscale.config.check import check_config, config_schema
-from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.errors import CommandLineError, did_you_mean
 from hpc.autoscale.node.vm_sizes import get_aux_vm_size_info
 from hpc.autoscale.rehearsal.passing_on import PassingBinding
 
@@ -32,7 +32,7 @@ _OF_ARRAY = (*_OF_CLUSTER, "enabled")
 _KINDS = ("quota", "nodearray", "cluster", "price")
 
 
-class SettingError(AutoscaleError):
+class SettingError(CommandLineError):
     """A setting that cannot be understood, or that is about something that there is not."""
 
 
@@ -74,7 +74,7 @@ class Otherwise:
         self, new_binding: Callable[[Mapping[str, Any]], ClusterBindingInterface]
     ) -> Callable[[Mapping[str, Any]], ClusterBindingInterface]:
         """What makes a binding with the limits as they would be, of what makes the other one."""
-        return lambda config: OtherLimits(new_binding(config), self.limits)
+        return lambda config: OtherLimits(new_binding(config), self.limits, tuple(self._prices))
 
     def _read(self, setting: str) -> None:
         key, equals, text = setting.partition("=")
@@ -146,12 +146,19 @@ def _limit(key: str, value: Any) -> int | bool:
 class OtherLimits(PassingBinding):
     """A binding whose status has the limits that are given.
 
-    SettingError, when the status is read, for a limit of something that the cluster has not.
+    SettingError, when the status is read, for a limit of something that the cluster has not, and
+    for one of the VM sizes that are `priced`.
     """
 
-    def __init__(self, inner: ClusterBindingInterface, limits: Mapping[str, int | bool]) -> None:
+    def __init__(
+        self,
+        inner: ClusterBindingInterface,
+        limits: Mapping[str, int | bool],
+        priced: Sequence[str] = (),
+    ) -> None:
         super().__init__(inner)
         self._limits = limits
+        self._priced = priced
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
@@ -169,6 +176,10 @@ class OtherLimits(PassingBinding):
         return self._changed(ClusterStatus.adopt(super().get_cluster_status(nodes)))
 
     def _changed(self, status: ClusterStatus) -> ClusterStatus:
+        if self._priced:
+            sizes = _sizes_of(status)
+            for size in self._priced:
+                _known(f"price.{size}", size, sizes)
         if not self._limits:
             return status
         before, after = status, copy.deepcopy(status)
@@ -207,6 +218,13 @@ def _change(status: ClusterStatus, key: str, value: int | bool) -> None:
             bucket.invalid_reason = None if value else "it is left out by the question"
     else:
         _change_quota(status, key, rest, int(value))
+
+
+def _sizes_of(status: ClusterStatus) -> list[str]:
+    """The VM sizes of a cluster."""
+    buckets = (bucket for array in status.nodearrays or () for bucket in array.buckets or ())
+    definitions = [bucket.definition for bucket in buckets if bucket.definition]
+    return list(dict.fromkeys(each.machine_type for each in definitions))
 
 
 def _known(key: str, name: str, names: Iterable[str]) -> str:
