@@ -5,7 +5,8 @@ import pytest
 from builders.nodes import a_manager, an_htc_cluster
 from builders.replies import a_record
 from hpc.autoscale import clock
-from hpc.autoscale.backoff.holds import Holds, Listed
+from hpc.autoscale.backoff.holds import Holds
+from hpc.autoscale.backoff.listed import Listed
 
 MADE = ("n1", "n2")
 

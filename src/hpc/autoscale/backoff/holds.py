@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -20,6 +19,7 @@ from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a_refusal, plain
 from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
 from hpc.autoscale.backoff.law import Backoff, Policy
+from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Record
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.node import vm_sizes
@@ -28,12 +28,9 @@ from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
-Record = Mapping[str, Any]
 Draw = Callable[[Subject, Backoff | None], float]
 Place = tuple[str, str, str]
 
-WITHOUT_A_VM = ("Allocation", "Allocating", "Acquiring")
-BOOTING = (*WITHOUT_A_VM, "Starting", "Preparing")
 _WELL = ("Ready", "Started")
 _AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
 
@@ -99,22 +96,6 @@ class ShutOff(Limit):
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         return f"{self.name} gets no new nodes for gangs that came short there"
-
-
-def _none_of(request_ids: Collection[str]) -> Sequence[Record]:
-    return ()
-
-
-class Listed(NamedTuple):
-    """The newest listing: booting and failed nodes, a function that finds the records of some
-    NodeIds, nodes that cannot be used any more (spot nodes that are about to be evicted), and a
-    function that finds the records of the nodes that some requests have made."""
-
-    booting: Sequence[Record]
-    failed: Sequence[Record]
-    find: Callable[[Collection[str]], Mapping[str, Record]]
-    unavailable: Sequence[Record] = ()
-    made_by: Callable[[Collection[str]], Sequence[Record]] = _none_of
 
 
 def seeded(about: Subject, known: Backoff | None) -> float:
@@ -575,4 +556,4 @@ def _is_recent(bucket: NodeBucket, policy: Policy) -> bool:
     return elapsed is not None and elapsed < policy.ceiling
 
 
-__all__ = ["BOOTING", "HeldBack", "Holds", "Listed", "Offer", "ShutOff", "facts_of", "seeded"]
+__all__ = ["HeldBack", "Holds", "Offer", "ShutOff", "facts_of", "seeded"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from hpc.autoscale.autoscaler.summary import PassSummary
-from hpc.autoscale.backoff.holds import BOOTING
+from hpc.autoscale.backoff.listed import BOOTING
 from hpc.autoscale.errors import AutoscaleError, counted, unreadable
 from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node.guards import Command, key_of

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.backoff.holds import BOOTING, Listed
+from hpc.autoscale.backoff.listed import BOOTING, Listed
 from hpc.autoscale.ccbindings.modelbase import wire_name
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import ccbindings
 from hpc.autoscale import config as configuration
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.backoff.causes import plain
-from hpc.autoscale.backoff.holds import Holds, Listed
-from hpc.autoscale.backoff.settings import new_holds
+from hpc.autoscale.backoff.listed import Listed
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.config.naming import unknown_nodearrays
@@ -61,6 +59,9 @@ from hpc.autoscale.results import (
     TerminateResult,
 )
 from hpc.autoscale.util import uuid
+
+if TYPE_CHECKING:
+    from hpc.autoscale.backoff.holds import Holds
 
 
 class NodeManager:
@@ -183,6 +184,8 @@ class NodeManager:
     def get_status_messages(self, nodes: Iterable[Node]) -> dict[str, str]:
         """What the server says of nodes beside their state, by NodeId, each on one line; those of
         which it says nothing are left out."""
+        from hpc.autoscale.backoff.causes import plain
+
         ids = {str(node.delayed_node_id.node_id) for node in nodes if node.delayed_node_id.node_id}
         records = self._listed.find(ids) if self._listed is not None and ids else {}
         said = {node_id: plain(record.get("StatusMessage")) for node_id, record in records.items()}
@@ -449,10 +452,7 @@ def new_node_manager(
     if requests is not None:
         operations.settle_lost_creates(binding, requests)
     dynamic, built = read_cluster(config, binding, requests)
-    holds = new_holds(config) if config.get("backoffdb") else None
-    if holds is not None:
-        holds.look(built.listed, built.buckets)
-        built.problems.extend(holds.problems)
+    holds = _holds_of(config, built)
     unweighted: Sequence[str] = ()
     if weights is not None:
         are_all = not getattr(binding, "never_read", ())
@@ -483,6 +483,19 @@ def new_node_manager(
     # so that the first demand finds the engine ready
     manager._placer.sync()
     return manager
+
+
+def _holds_of(config: Mapping[str, Any], built: Built) -> Holds | None:
+    """What rests after it has failed, where the configuration says where that is kept."""
+    if not config.get("backoffdb"):
+        return None
+    from hpc.autoscale.backoff.settings import new_holds
+
+    holds = new_holds(config)
+    if holds is not None:
+        holds.look(built.listed, built.buckets)
+        built.problems.extend(holds.problems)
+    return holds
 
 
 def _take_in_hosts(config: Mapping[str, Any], manager: NodeManager) -> None:

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.ccbindings.errors import BadRequest, Conflict
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import CycleCloudError, counted
@@ -27,6 +26,7 @@ from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.results import BootupResult, NodeOperationResult
 
 if TYPE_CHECKING:
+    from hpc.autoscale.backoff.holds import Holds
     from hpc.autoscale.node.bucket import NodeBucket
     from hpc.autoscale.node.nodemanager.inventory import Inventory
 
