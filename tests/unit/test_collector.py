@@ -4,13 +4,9 @@ from threading import Event, Thread
 
 import pytest
 
-from builders.fake_scheduler import FakeScheduler
-from builders.nodes import an_htc_cluster
-from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
-from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 
 
@@ -26,24 +22,6 @@ def test_collects_less_often_within_and_as_before_after() -> None:
     """Only the first number changes, and only inside."""
     with collecting_seldom():
         assert gc.get_threshold() == (100_000, 11, 12)
-    assert gc.get_threshold() == (700, 11, 12)
-
-
-def test_it_is_so_during_the_whole_pass_of_a_loop(monkeypatch, tmp_path) -> None:
-    """From where the scheduler is read to the last hook of the driver."""
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    found: list[tuple[str, int]] = []
-
-    class Driver(FakeScheduler):
-        def _hook(self, name: str, nodes: list[Node]) -> list[Node]:
-            found.append((name, gc.get_threshold()[0]))
-            return super()._hook(name, nodes)
-
-    config = {"cluster_name": "c", "_mock_bindings": an_htc_cluster()}
-    Autoscaler(config, Driver()).run_once()
-    names = [name for name, _ in found]
-    assert {"read", "validate_nodes", "add_nodes_to_cluster"} <= set(names)
-    assert {often for _, often in found[names.index("read") :]} == {100_000}
     assert gc.get_threshold() == (700, 11, 12)
 
 

@@ -23,7 +23,6 @@ from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telemetry import OFF, PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
-from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config import check_config
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.util import NullSingletonLock, SingletonLock
@@ -111,7 +110,6 @@ class Autoscaler:
         self._reporter.pass_finished(summary)
         return summary
 
-    @collecting_seldom()
     def _run(
         self, started_at: float, driver: SchedulerDriver, config: dict[str, Any]
     ) -> PassSummary:
@@ -160,7 +158,6 @@ class Autoscaler:
         with one.steps.doing("state"):
             self._journal.keep(recorder, one, end, took)
 
-    @collecting_seldom()
     def look(self, interval: float | None = None) -> Pass:
         """A pass without a lock, of which nobody is told, for callers that act on it. `interval`:
         seconds from pass to pass, where the caller knows.
