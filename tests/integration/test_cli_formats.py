@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from builders.integration_cli import Runner
+from builders.one_nodearray import SIZE, simulator
 from hpc.autoscale import cli
-from hpc.autoscale.simulator import serve
 
-SIZE = "Standard_F4s_v2"
+__all__ = ["simulator"]  # a fixture
+
 DRIVER = """
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
@@ -28,14 +29,6 @@ WITHOUT = (
     "apply autostop completion connect delete_nodes initconfig join_nodes refresh_autocomplete"
     " reimage_nodes remove_nodes report restart_nodes retry_failed_nodes serve serve_autostop shell"
 )
-
-
-@pytest.fixture(scope="module")
-def simulator():
-    """A cluster with one nodearray."""
-    clusters = {"demo": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}
-    with serve({"clusters": clusters}) as running:
-        yield running
 
 
 @pytest.fixture

@@ -7,12 +7,14 @@ import sys
 
 import pytest
 
+from builders.one_nodearray import SIZE, simulator
 from hpc.autoscale import cli, clock
 from hpc.autoscale.cli.base import WIDE_COLUMNS
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
 
-SIZE = "Standard_F4s_v2"
+__all__ = ["simulator"]  # a fixture
+
 PUBLISHED = "name hostname instance_id ccnodeid required job_ids state ctr itr"
 DRIVER = """
 from hpc.autoscale.cli import GenericDriver
@@ -23,14 +25,6 @@ class Driver(GenericDriver):
         names = [f"a-job-with-a-long-name-{number}" for number in range(8)]
         return [Job(name, {"ncpus": 1}) for name in names], []
 """
-
-
-@pytest.fixture(scope="module")
-def simulator():
-    """A cluster with one nodearray."""
-    clusters = {"demo": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}
-    with serve({"clusters": clusters}) as running:
-        yield running
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import PassError, shorten
-from hpc.autoscale.errors import AutoscaleError, one_line_and_where
-from hpc.autoscale.errors import one_line as one_line
+from hpc.autoscale.errors import AutoscaleError, one_line, one_line_and_where
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 

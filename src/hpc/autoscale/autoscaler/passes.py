@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, hosts_alone, learning
-from hpc.autoscale.autoscaler.faults import Faults, one_line, try_each
+from hpc.autoscale.autoscaler.faults import Faults, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
@@ -28,7 +28,7 @@ from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.surplus import surplus_of
-from hpc.autoscale.errors import AutoscaleError, CycleCloudError
+from hpc.autoscale.errors import AutoscaleError, CycleCloudError, one_line
 from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator

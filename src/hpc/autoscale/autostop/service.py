@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import learning
-from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import READING_CLUSTERS, Pass
 from hpc.autoscale.autoscaler.summary import PassError
 from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus, refusals
 from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.config.clusters import members_of
-from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException
+from hpc.autoscale.errors import AutoscaleError, ReadOnlyModeException, one_line
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job

@@ -456,16 +456,7 @@ class CommandLine(ABC):
 
     def _add_output_format(self, parser: ArgumentParser, default: OutputFormat = "table") -> None:
         """Add -F/--output-format."""
-        completed_by(
-            lambda *_, **__: list(get_args(OutputFormat)),
-            parser.add_argument(
-                "--output-format",
-                "-F",
-                type=parse_format,
-                default=default,
-                help=f"json, table or table_headerless (default {default})",
-            ),
-        )
+        _add_format(parser, get_args(OutputFormat), default, default=default)
 
     def _add_noted_format(
         self,
@@ -479,18 +470,7 @@ class CommandLine(ABC):
         in `_noted_format`. `default`: what the help calls so.
         """
         self._noted_format = None
-        which = f"{', '.join(formats[:-1])} or {formats[-1]}" if formats[1:] else formats[0]
-        completed_by(
-            lambda *_, **__: list(formats),
-            parser.add_argument(
-                "--output-format",
-                "-F",
-                action=_NoteFormat,
-                command_line=self,
-                type=partial(parse_format, formats=formats),
-                help=f"{which} (default {default})",
-            ),
-        )
+        _add_format(parser, formats, default, action=_NoteFormat, command_line=self)
 
     def _add_hostnames(self, parser: ArgumentParser) -> None:
         """Add -H/--hostnames."""
@@ -634,6 +614,24 @@ class CommandLine(ABC):
         self, prefix: str, parsed_args: Namespace | None = None, **kwargs: Any
     ) -> list[str]:
         return self._known_to(parsed_args).constraints(prefix)
+
+
+def _add_format(
+    parser: ArgumentParser, formats: Sequence[OutputFormat], by_default: str, **how: Any
+) -> None:
+    """Add -F/--output-format with these formats. `by_default`: what the help calls so; `how`: more
+    about the argument."""
+    which = f"{', '.join(formats[:-1])} or {formats[-1]}" if formats[1:] else formats[0]
+    completed_by(
+        lambda *_, **__: list(formats),
+        parser.add_argument(
+            "--output-format",
+            "-F",
+            type=partial(parse_format, formats=formats),
+            help=f"{which} (default {by_default})",
+            **how,
+        ),
+    )
 
 
 def begin_to_boot(nodes: Iterable[Node], config: Config) -> None:

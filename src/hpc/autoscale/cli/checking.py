@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from hpc.autoscale.autoscaler.faults import one_line
 from hpc.autoscale.cli.unknown import unknown_columns, unknown_resources, unknown_vm_sizes
 from hpc.autoscale.config import exposed_passwords, short_secrets, unknown_commands
 from hpc.autoscale.config.check import find_problems
 from hpc.autoscale.config.load import load_with_duplicates
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, one_line
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.nodemanager import NodeManager

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.errors import one_line
 from hpc.autoscale.testing.world import Host, NotInThisWorld, SchedulerWorld, SelfStartingWorld
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
-from hpc.autoscale.autoscaler.faults import one_line
+from hpc.autoscale.errors import one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
