@@ -194,8 +194,11 @@ class _Settling:
         self._at += 1
 
     def _place_of(self, name: str) -> int | None:
-        """Where there was a row of this name. To look through all is best where few are others."""
+        """Where there was a row of this name, which is mostly the next one. To look through all is
+        best where few are others."""
         keys = self._before.keys
+        if keys[self._at : self._at + 1] == [name]:
+            return self._at
         if self._places is None and self._asked < _FEW:
             self._asked += 1
             return keys.index(name) if name in keys else None

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Concatenate, ParamSpec, cast
 
 from hpc.autoscale import clock
@@ -30,10 +30,11 @@ from hpc.autoscale.journal.listening import COMMANDS, HeardBinding
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
 from hpc.autoscale.journal.snapshots import host_rows, job_rows
+from hpc.autoscale.journal.waiting import unsatisfied_rows
 from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.contents import server_id_of
+from hpc.autoscale.node.node.contents import server_ids_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
 from hpc.autoscale.node.vm_sizes import price_per_hour
@@ -44,9 +45,6 @@ from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 
 RECORDER = "_journal"
 """The entry of a pass's configuration with its recorder."""
-
-CAUSES = 50
-"""Reasons why jobs wait that are worked out for one record at most."""
 
 _HOOKS = {"handle_undraining": "undrain", "handle_draining": "drain"}
 _OF_WORKERS = {"starting": "start_worker", "stopping": "stop_worker"}
@@ -406,7 +404,8 @@ def readable(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def names_of(nodes: Sequence[Node]) -> list[str]:
     """What nodes are called in a record: each by its NodeId, else by its host name or name."""
-    return [server_id_of(node) or str(node.hostname or node.name) for node in nodes]
+    pairs = zip(server_ids_of(nodes), nodes, strict=True)
+    return [known or str(node.hostname or node.name) for known, node in pairs]
 
 
 def resource_rows(buckets: Iterable[Any]) -> Rows:
@@ -442,28 +441,6 @@ def status_json(status: object) -> dict[str, Any]:
         found["problems"] = list(getattr(status, "problems", ()))
         found["parts"] = {name: part.to_dict() for name, part in parts.items()}
     return found
-
-
-def unsatisfied_rows(jobs: Sequence[Any], before: Rows = NO_ROWS) -> Rows:
-    """The jobs that wait, as `UnsatisfiedJob` has them, each with its reason as far as that is
-    among the first `CAUSES`."""
-    # there may be tens of thousands, so they are asked column by column
-    names, missing, units, causes = (list(map(attrgetter(what), jobs)) for what in _OF_WAITING)
-    numbers = list(map(id, causes))
-    said: dict[int, tuple[str | None, str | None]] = {}
-    for number, job in dict(zip(numbers, jobs, strict=True)).items():
-        said[number] = (job.reason, job.limit) if len(said) < CAUSES else (None, None)
-    values = list(zip(names, missing, units, map(said.__getitem__, numbers), strict=True))
-    keys = before.keys if names == before.keys else distinct(list(map(str, names)))
-    return Rows(keys, values, _unsatisfied_json)
-
-
-_OF_WAITING = ("name", "missing", "unit", "cause")
-
-
-def _unsatisfied_json(value: tuple[Any, ...]) -> dict[str, Any]:
-    *own, said = value
-    return dict(zip(("job", "missing", "unit", "reason", "limit"), (*own, *said), strict=True))
 
 
 def bucket_name(node: Node) -> str:

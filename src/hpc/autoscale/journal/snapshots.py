@@ -17,15 +17,12 @@ from hpc.autoscale.job.job import Job, as_read
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
-from hpc.autoscale.journal.changes import NO_ROWS, Rows, leading, settled
+from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
 from hpc.autoscale.node.constraints.base import json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.reported import as_reported, name_as_reported, reported_columns
+from hpc.autoscale.node.reported import as_reported, name_as_reported, reported_alike
 from hpc.autoscale.redaction import redact_texts
-
-_JOBS = {Job}
-"""Whose objects say all there is to a job: one of another class may say more."""
 
 
 def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
@@ -41,10 +38,11 @@ def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
 
 def _as_read(jobs: Sequence[object], values: Sequence[tuple[Any, ...]]) -> int:
     """How many at the start are jobs of which all is as these values say."""
-    if not _JOBS.issuperset(map(type, jobs)):
-        plain = next(i for i, job in enumerate(jobs) if type(job) not in _JOBS)
-        jobs, values = jobs[:plain], values[:plain]
-    return leading(list(map(as_read, cast(Sequence[Job], jobs))), values)
+    for count, (job, value) in enumerate(zip(jobs, values, strict=True)):
+        # one of another class may have more to say
+        if type(job) is not Job or as_read(job) != value:
+            return count
+    return len(jobs)
 
 
 def _name_of_job(job: object) -> str:
@@ -181,23 +179,7 @@ _USUAL: dict[str, Any] = {
 def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
     """The scheduler's nodes of a reading; `before` as in `job_rows`."""
     how: dict[str, Any] = {"plain": host_json, "bare": _bare_host}
-    return settled(hosts, before, _as_reported, name_as_reported, _host_values(), **how)
-
-
-def _as_reported(hosts: Sequence[Node], values: Sequence[tuple[Any, ...]]) -> int:
-    """How many at the start are hosts of which all is as these values say."""
-    if not values:
-        return 0
-    kept, marks, free, buckets = reported_columns(hosts)
-    known_kept, known_marks, known_free, known_buckets = zip(*values, strict=True)
-    # amounts of a node would ask the engine when they are compared
-    equal = list(map(dict.__eq__, free, known_free))
-    return min(
-        leading(kept, known_kept),
-        leading(marks, known_marks),
-        leading(buckets, known_buckets),
-        len(equal) if all(equal) else equal.index(False),
-    )
+    return settled(hosts, before, reported_alike, name_as_reported, _host_values(), **how)
 
 
 def _host_values() -> Callable[[Node], tuple[Any, ...]]:
@@ -206,11 +188,11 @@ def _host_values() -> Callable[[Node], tuple[Any, ...]]:
     shared = _Shared()
 
     def value(host: Node) -> tuple[Any, ...]:
-        (*others, totals, jobs, metadata), marks, free, bucket = as_reported(host)
+        (*others, totals, jobs, metadata), marks, free, *ids = as_reported(host)
         # those of a node tell it of each write, which takes longer
         totals, free = dict.copy(totals), dict(dict.items(free))
         kept = (*others, shared(totals), set(jobs), shared(metadata))
-        return kept, shared(marks), shared(free), bucket
+        return (kept, shared(marks), shared(free), *ids)
 
     return value
 
@@ -223,7 +205,7 @@ def _bare_host(value: tuple[Any, ...]) -> Any:
 
 def host_json(value: tuple[Any, ...]) -> dict[str, Any]:
     """The JSON form of a scheduler's node: what is not as it usually is."""
-    said, (marked, closed, required, node_id), free, bucket = value
+    said, (marked, closed, required, _), free, node_id, bucket = value
     hostname, state, kept, *kind, totals, jobs, metadata = said
     found = {
         "hostname": hostname,

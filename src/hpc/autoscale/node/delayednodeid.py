@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from hpc.autoscale.hpctypes import NodeId, NodeName, OperationId
 from hpc.autoscale.util import random_uuid
 
@@ -14,6 +12,8 @@ class DelayedNodeId:
     `transient_id` identifies the node within this process from the start. `operation_id` and
     `operation_offset` say which request creates the node, and at which place of that request.
     """
+
+    __slots__ = ("_transient_id", "name", "node_id", "operation_id", "operation_offset")
 
     def __init__(
         self,
@@ -26,18 +26,18 @@ class DelayedNodeId:
         self.node_id = node_id
         self.operation_id = operation_id
         self.operation_offset = operation_offset
+        self._transient_id: str | None = None
 
     @property
     def transient_id(self) -> str:
         """An id that is unique for each object; made when it is first asked for."""
-        found = self.__dict__.get("_transient_id")
-        if found is None:
-            found = self.__dict__["_transient_id"] = random_uuid()
-        return cast(str, found)
+        if self._transient_id is None:
+            self._transient_id = random_uuid()
+        return self._transient_id
 
     @transient_id.setter
     def transient_id(self, value: str) -> None:
-        self.__dict__["_transient_id"] = value
+        self._transient_id = value
 
     def clone(self) -> DelayedNodeId:
         """A copy with the same ids but for a transient id of its own."""

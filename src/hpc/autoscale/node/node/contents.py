@@ -338,6 +338,14 @@ def server_id_of(node: Node) -> NodeId | None:
     return node._node_id if made is None else made.node_id
 
 
+def server_ids_of(nodes: Iterable[Node]) -> list[NodeId | None]:
+    """`server_id_of` each of thousands of nodes, without a call for each."""
+    return [
+        node._node_id if (made := node.__dict__.get("delayed_node_id")) is None else made.node_id
+        for node in nodes
+    ]
+
+
 def assigned_to(node: Node) -> Collection[str]:
     """Ids of the jobs that are placed on a node now. As `node.assignments`, which need not be made
     for it."""

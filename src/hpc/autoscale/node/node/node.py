@@ -199,8 +199,9 @@ class Node(ABC):
         if not isinstance(memory, ht.Memory):
             raise AssertionError(f"expected a Memory as memory of node {name}, found {memory!r}")
         # there is nobody yet who would have to be told of each
-        self.__dict__.update(
-            delayed_node_id=node_id,
+        own = self.__dict__
+        own["delayed_node_id"] = node_id  # Python shares the keys of one that was not empty
+        own.update(
             _name=name,
             _bucket_id=bucket_id,
             _hostname=hostname,
