@@ -53,8 +53,9 @@ class Rows(NamedTuple):
 
     @staticmethod
     def of_texts(texts: Iterable[str], before: Rows | None = None) -> Rows:
-        """Texts, which are their own keys; the rows `before` if these have them."""
-        keys = list(texts)
+        """Texts, which are their own keys; the rows `before` if these have them. A list of them
+        must not be written to afterwards."""
+        keys = texts if isinstance(texts, list) else list(texts)
         if before is not None and keys == before.keys:
             return before
         return Rows(distinct(keys), [None] * len(keys))
