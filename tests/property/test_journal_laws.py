@@ -20,6 +20,7 @@ from hpc.autoscale.journal.changes import (
 from hpc.autoscale.journal.changes import (
     given as as_given,
 )
+from hpc.autoscale.journal.pairs import Pairs
 from hpc.autoscale.journal.records import as_written
 
 KEYS = st.lists(st.sampled_from("abcdefgh"), max_size=12)
@@ -46,25 +47,31 @@ def test_what_was_written_is_read(lists):
         before = rows
 
 
-@given(st.lists(st.tuples(KEYS, st.integers(0, 2)), min_size=1, max_size=5), st.booleans())
-def test_what_is_held_against_the_last_record_is_what_was_read(readings, is_hard_to_compare):
+@given(
+    st.lists(st.tuples(KEYS, st.integers(0, 2)), min_size=1, max_size=5),
+    st.booleans(),
+    st.sampled_from([list, Pairs]),
+)
+def test_what_is_held_against_the_last_record_is_what_was_read(readings, is_hard_to_compare, kind):
     """Items of a reading, in any order and with names that are there twice, become the rows that
     they are by themselves, and a change of those before makes them. The same are the same
     object."""
 
     def alike(items, values):
-        return 0 if is_hard_to_compare else leading([[*item] for item in items], values)
+        return (
+            0 if is_hard_to_compare else leading([[*item] for item in items], [*map(list, values)])
+        )
 
     before, found = NO_ROWS, {}
     for names, value in readings:
         items = [(name, value if name < "e" else 0) for name in names]
-        rows = settled(items, before, alike, lambda item: item[0], list)
-        assert rows.values == [[*item] for item in items]
+        rows = settled(items, before, alike, lambda item: item[0], tuple, kind)
+        assert list(rows.values) == items
         assert [as_given(key) for key in rows.keys] == names
         assert len(set(rows.keys)) == len(names)
         found = changed(found, json.loads(json.dumps(change(before, rows))))
-        assert list(found.items()) == list(as_dict(rows).items())
-        again = settled(items, rows, alike, lambda item: item[0], list)
+        assert list(found.items()) == [(key, [*pair]) for key, pair in as_dict(rows).items()]
+        again = settled(items, rows, alike, lambda item: item[0], tuple, kind)
         assert (again is rows or len(set(names)) < len(names)) and change(rows, again) is None
         before = rows
 

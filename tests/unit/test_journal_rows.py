@@ -1,15 +1,19 @@
 """What a pass reads is held against what was read before, and every change of it is seen."""
 
+import gc
+
 import pytest
 
 from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.autoscaler.summary import Explanation, UnsatisfiedJob
 from hpc.autoscale.hpctypes import NodeId, NodeStatus
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal.changes import change
-from hpc.autoscale.journal.snapshots import host_rows
+from hpc.autoscale.journal.snapshots import host_rows, job_from, job_rows
 from hpc.autoscale.journal.waiting import CAUSES, unsatisfied_rows
-from hpc.autoscale.testing import a_host
+from hpc.autoscale.testing import a_host, a_job
 
 
 def marked(host):
@@ -108,6 +112,103 @@ def test_nodes_of_a_cluster_may_be_hosts():
     assert before.keys == ["host-1"]
     assert before.plain(before.values[0])["node-id"] == made.delayed_node_id.node_id
     assert change(before, host_rows(a_manager(cluster).get_nodes(), before)) is None
+
+
+OTHER_JOBS = {
+    "needs": (lambda: Job("1", {"ncpus": 2}), {"constraints": [{"ncpus": 2}]}),
+    "slots": (lambda: Job("1", {"ncpus": 1}, iterations=3), {"iterations": 3}),
+    "nodes": (
+        lambda: Job("1", {"ncpus": 1}, node_count=2),
+        {"node-count": 2, "packing-strategy": "scatter"},
+    ),
+    "together": (lambda: Job("1", {"ncpus": 1}, colocated=True), {"colocated": True}),
+    "spread": (
+        lambda: Job("1", {"ncpus": 1}, packing_strategy="scatter"),
+        {"packing-strategy": "scatter"},
+    ),
+    "hosts": (
+        lambda: Job("1", {"ncpus": 1}, executing_hostnames=["b", "a"]),
+        {"executing-hostnames": ["b", "a"]},
+    ),
+}
+
+
+class TestJobs:
+    """Jobs of a reading."""
+
+    @staticmethod
+    def said_of(before, jobs):
+        """The only row that is another one."""
+        ((_, found),) = change(before, job_rows(jobs, before))["set"]
+        return found
+
+    @pytest.mark.parametrize("of", OTHER_JOBS)
+    def test_whatever_changes_of_a_job_is_seen(self, of):
+        """And nothing else of it is said."""
+        usual, (make, differs) = Job("1", {"ncpus": 1}), OTHER_JOBS[of]
+        before = job_rows([usual])
+        found = self.said_of(before, [make()])
+        assert found == {**before.plain(before.values[0]), **differs}
+        after = job_rows([make()])
+        assert job_rows([make()], after) is after
+        assert self.said_of(after, [usual]) == before.plain(before.values[0])
+
+    def test_what_a_pass_writes_to_a_job_is_seen_in_the_next(self):
+        """Slots that were placed, metadata and further hosts, of an object that is handed over
+        again."""
+        job = a_job("1", tasks=4)
+        before = job_rows([job])
+        job.iterations_remaining = 1
+        assert self.said_of(before, [job])["iterations-remaining"] == 1
+        before = job_rows([job])
+        job.metadata["queue"] = {"name": "short"}
+        assert self.said_of(before, [job])["metadata"] == {"queue": {"name": "short"}}
+        before = job_rows([job])
+        job.metadata["queue"]["name"] = "long"
+        assert self.said_of(before, [job])["metadata"] == {"queue": {"name": "long"}}
+        before = job_rows([job])
+        job.executing_hostnames.append("a")
+        assert self.said_of(before, [job])["executing-hostnames"] == ["a"]
+        before = job_rows([job])
+        job.add_constraint({"ngpus": 1})
+        assert self.said_of(before, [job])["constraints"][-1] == {"ngpus": 1}
+
+    def test_jobs_of_other_kinds_are_what_they_were(self):
+        """One that cannot be used, one of a class of its own, and what is no job at all."""
+
+        class SiteJob(Job):
+            pass
+
+        def read():
+            unusable = UnusableJob("2", "no such queue", None)
+            own = SiteJob("3", {"ncpus": 1}, iterations=2)
+            own.add_constraint({"ngpus": 1})
+            unusable.metadata["queue"] = "x"
+            return [a_job("1"), unusable, own, object()]
+
+        rows = job_rows(read())
+        assert change(rows, job_rows(read(), rows)) is None
+        plain = [rows.plain(value) for value in rows.values]
+        _, unusable, own, none = map(job_from, plain)
+        assert (unusable.reason, unusable.metadata) == ("no such queue", {"queue": "x"})
+        assert unusable.runs_who_knows_where
+        assert own.iterations == 2 and len(own._constraints) == 2
+        assert not isinstance(none, Job)
+        usable = job_rows([read()[0], a_job("2"), *read()[2:]], rows)
+        assert "reason" not in change(rows, usable)["set"][0][1]
+
+
+def test_pythons_collector_need_not_look_at_what_is_known_of_hosts_and_jobs():
+    """There are thousands of them, and it would look at each in every pass."""
+    hosts = [a_host(f"host-{n}", f"{n}", ncpus=4) for n in range(50)]
+    jobs = [Job(f"{n}", {"ncpus": 4}, executing_hostnames=[f"host-{n}"]) for n in range(50)]
+    for job in jobs:
+        job.metadata["job_state"] = "running"
+    for rows in (host_rows(hosts), job_rows(jobs)):
+        gc.collect()
+        gc.collect()  # a tuple in a tuple is seen to be plain first
+        assert not any(map(gc.is_tracked, rows.values.own))
+        assert len(set(map(id, rows.values.shared))) == 1
 
 
 class TestWaiting:

@@ -14,7 +14,6 @@ from copy import deepcopy
 from functools import lru_cache, partial
 from itertools import count
 from marshal import dumps, loads
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
@@ -177,6 +176,21 @@ class Job:
     def metadata(self, value: dict[str, Any]) -> None:
         self.__metadata = value
 
+    def _as_read(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """All that a driver has said of it, for those who compare tens of thousands: its name and
+        hosts; and what many have in common: what it needs, constraint objects, metadata, slots,
+        slots that remain, nodes, how spread, whether colocated. Hosts, objects and metadata are
+        None where there are none."""
+        hosts, metadata, spread = (
+            self.__executing_hostnames,
+            self.__metadata,
+            self.__packing_strategy,
+        )
+        slots, remain, nodes = self.__iterations, self.iterations_remaining, self.__node_count
+        needs, objects, together = self.__compiled, self.__parsed, self.__colocated
+        shared = (needs, objects, metadata, slots, remain, nodes, spread, together)
+        return (self.__name, tuple(hosts) if hosts else None), shared
+
     @property
     def _constraints(self) -> list[NodeConstraint]:
         """The constraints, each knowing the job's name where it cares; a live list."""
@@ -321,14 +335,7 @@ class Job:
     __repr__ = __str__
 
 
-as_read = attrgetter(
-    *("_Job__name", "_Job__compiled", "_Job__iterations", "iterations_remaining"),
-    *("_Job__node_count", "_Job__colocated", "_Job__packing_strategy"),
-    *("_Job__executing_hostnames", "_Job__metadata", "_Job__parsed"),
-)
-"""All that a driver has said of a job, for those who compare tens of thousands: name, what it
-needs, slots, slots that remain, nodes, whether colocated, how spread; hosts, metadata and
-constraint objects, each None where there are none."""
+as_read = Job._as_read
 
 
 class Outcome:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale.journal.errors import JournalError
+from hpc.autoscale.journal.pairs import Pairs
 
 
 def _same(value: Any) -> Any:
@@ -28,6 +29,9 @@ class Since(NamedTuple):
     gone: list[str]
 
 
+Values = list[Any] | Pairs
+
+
 class Rows(NamedTuple):
     """A list to be written. Rows are the same when their `values` are equal; `plain` makes of a
     value what JSON has for it, and `bare` what is the same in every process for the same value:
@@ -38,7 +42,7 @@ class Rows(NamedTuple):
     """
 
     keys: list[str]
-    values: list[Any]
+    values: Values
     plain: Callable[[Any], Any] = _same
     bare: Callable[[Any], Any] = _same
     source: bytes | None = None
@@ -89,7 +93,7 @@ _FEW = 8
 _PIECE = 256
 """Rows that are compared at once. Most are the same, and then nothing is looked at one by one."""
 
-Alike = Callable[[Sequence[Any], Sequence[Any]], int]
+Alike = Callable[[Sequence[Any], Any], int]
 """Of some items and as many values: how many at the start are the same."""
 
 
@@ -107,16 +111,17 @@ def settled(
     alike: Alike,
     name_of: Callable[[Any], str],
     made: Callable[[Any], Any],
+    kind: type[list[Any]] | type[Pairs] = list,
     **how: Any,
 ) -> Rows:
     """Items as rows, where the value of a row that is as it was `before` is the very same object:
     what is done with it afterwards costs next to nothing. `before` itself where all are.
 
     `alike` holds items against values of before. `made` makes the value of an item that is another
-    one, or new. `how`: `plain` and `bare` of the rows.
+    one, or new. `kind`: what the values are kept in. `how`: `plain` and `bare` of the rows.
     """
-    if items and not before.keys:
-        names, values = [name_of(item) for item in items], [made(item) for item in items]
+    if items and not (before.keys and isinstance(before.values, kind)):
+        names, values = [name_of(item) for item in items], kind(made(item) for item in items)
         return Rows(distinct(names), values, mark=object(), **how)
     settling = _Settling(before, alike, name_of, made)
     settling.take(items)
@@ -135,7 +140,7 @@ class _Settling:
     ) -> None:
         self._before, self._alike, self._name_of, self._made = before, alike, name_of, made
         self._keys: list[str] = []
-        self._values: list[Any] = []
+        self._values: Any = before.values[:0]
         self._others: list[int] = []
         self._added: list[int] = []
         self._gone: list[str] = []
@@ -218,7 +223,7 @@ class _Settling:
         self._values.append(value)
 
 
-def change(before: Rows, after: Rows, marks: Sequence[Any] | None = None) -> dict[str, Any] | None:
+def change(before: Rows, after: Rows, marks: Values | None = None) -> dict[str, Any] | None:
     """What makes the one list of the other, in terms of JSON; None where they are the same.
 
     `marks`: what stands for the values after when they are compared, where the values before are
@@ -307,7 +312,7 @@ def _alike(old: Sequence[str], new: Sequence[str], i: int = 0, j: int = 0) -> in
     return count
 
 
-def _others(old: Sequence[Any], new: Sequence[Any]) -> Iterator[int]:
+def _others(old: Values, new: Values) -> Iterator[int]:
     """Where two lists of one length differ."""
     for first in range(0, len(new), _PIECE):
         was, now = old[first : first + _PIECE], new[first : first + _PIECE]

@@ -49,7 +49,7 @@ def digests_of(rows: Rows, text_of: Callable[[Any], str]) -> list[bytes]:
     """A digest for each value. `text_of` makes a text of what JSON has for a value, where that is
     something other than texts, numbers, lists and objects."""
     values = rows.values
-    if values.count(None) == len(values):
+    if all(value is None for value in values):
         return [_NONE] * len(values)
     bare, dumps = rows.bare, marshal.dumps
     found: list[bytes] = []
@@ -85,7 +85,7 @@ def keep(path: Path, last: LastRecord, place: FileEnd, record: bytes, hiding: Hi
         index = next((i for i, known in enumerate(names) if known == rows.keys), len(names))
         if index == len(names):
             names.append(rows.keys)
-        lists[name] = [index, _packed(rows.values)]
+        lists[name] = [index, _packed(list(rows.values))]
     document = {
         "version": _VERSION,
         "file": os.path.basename(place.path),

@@ -8,9 +8,10 @@ changed. The way back, from JSON to jobs and hosts, is here too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from marshal import dumps, loads
-from typing import Any, cast
+from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.job.job import Job, as_read
@@ -18,7 +19,8 @@ from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
-from hpc.autoscale.node.constraints.base import json_of
+from hpc.autoscale.journal.pairs import SHARED, Pairs, copied, shared
+from hpc.autoscale.node.constraints.base import Compiled, json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.reported import as_reported, name_as_reported, reported_alike
@@ -29,18 +31,21 @@ def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     """The jobs of a reading. What is no job is told by its type alone. `before`: those of the last
     reading; the value of a job that is as it was there is the same object.
 
-    The value of a job is what `as_read` says of it; any other is a pair of a kind, with the type
-    where it is no job, or else the same with constraints as JSON has them.
+    The value of a job is what `as_read` says of it. Of one that is not as usual, a kind stands
+    behind that; where it has constraints of its own, these are as JSON has them.
     """
-    make = _JobValues()
-    return settled(jobs, before, _as_read, _name_of_job, make, plain=job_json, bare=_BareJobs())
+    how: dict[str, Any] = {"plain": job_json, "bare": _BareJobs()}
+    return settled(jobs, before, _as_read, _name_of_job, _job_value, Pairs, **how)
 
 
-def _as_read(jobs: Sequence[object], values: Sequence[tuple[Any, ...]]) -> int:
+def _as_read(jobs: Sequence[object], values: Pairs) -> int:
     """How many at the start are jobs of which all is as these values say."""
-    for count, (job, value) in enumerate(zip(jobs, values, strict=True)):
-        # one of another class may have more to say
-        if type(job) is not Job or as_read(job) != value:
+    known = enumerate(zip(jobs, values.own, values.shared, strict=True))
+    for count, (job, known_own, known_shared) in known:
+        if type(job) is not Job:  # one of another class may have more to say
+            return count
+        own, shares = as_read(job)
+        if own != known_own or shares != known_shared:
             return count
     return len(jobs)
 
@@ -49,49 +54,28 @@ def _name_of_job(job: object) -> str:
     return str(job.name) if isinstance(job, Job) else type(job).__name__
 
 
-class _JobValues:
-    """What jobs are. Most have something in common with others, which is kept once."""
-
-    def __init__(self) -> None:
-        self._shared = _Shared()
-
-    def __call__(self, job: object) -> tuple[Any, ...]:
-        """The value of a job."""
-        if not isinstance(job, Job):
-            return ("none", type(job).__name__)
-        kind: Any = "job"
-        if isinstance(job, UnusableJob):
-            kind = ("unusable", job.reason, job.runs_who_knows_where)
-        name, compiled, *same, hosts, metadata, parsed = as_read(job)
-        found = (name, compiled, *same, _own(hosts), self._shared(metadata), None)
-        if parsed is None:
-            return found if kind == "job" else (kind, found)
+def _job_value(job: object) -> tuple[Any, Any]:
+    """The value of a job."""
+    if not isinstance(job, Job):
+        return (type(job).__name__, None), ("none",)
+    own, (needs, objects, *more) = as_read(job)
+    kind: Any = ()
+    if isinstance(job, UnusableJob):
+        kind = ("unusable", job.reason, job.runs_who_knows_where)
+    if objects is not None:
         # what parsers of integrations made is another object each time; as texts, 1 is not True
-        asked = [_own(each.to_dict()) for each in asked_by(job)[0].constraints]
-        return (kind, (name, asked, *found[2:-1], repr(asked)))
+        asked = [copied(each.to_dict()) for each in asked_by(job)[0].constraints]
+        return own, (asked, repr(asked), *shared(more), *kind)
+    try:
+        common = _common(needs, dumps(more, 2))
+    except ValueError:  # other objects
+        common = (needs, None, *copied(more))
+    return own, (*common, *kind) if kind else common
 
 
-def _parts(value: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """The kind of a value of a job, and the rest."""
-    return cast(tuple[Any, tuple[Any, ...]], value) if len(value) == 2 else ("job", value)
-
-
-class _Shared:
-    """Copies of what JSON has lists and objects for, where equal ones are one object."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, Any] = {}
-
-    def __call__(self, value: Any) -> Any:
-        """The copy of this value, at any depth. What has something else in it shares nothing."""
-        try:
-            said = dumps(value, 2)
-        except ValueError:
-            return _own(value)
-        found = self._known.get(said)
-        if found is None:
-            found = self._known[said] = loads(said)
-        return found
+@lru_cache(SHARED)
+def _common(needs: Compiled, more: bytes) -> tuple[Any, ...]:
+    return (needs, None, *loads(more))
 
 
 class _BareJobs:
@@ -101,39 +85,29 @@ class _BareJobs:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, Any]] = {}
 
-    def __call__(self, value: tuple[Any, ...]) -> Any:
-        kind, said = _parts(value)
-        if kind == "none":
-            return value
-        name, compiled, *same = said
-        known = self._known.get(id(compiled))
+    def __call__(self, value: tuple[Any, Any]) -> Any:
+        own, (needs, *more) = value
+        known = self._known.get(id(needs))
         if known is None:
-            known = self._known[id(compiled)] = (_constraints_json(compiled), compiled)
-        return (kind, name, known[0], same)
+            known = self._known[id(needs)] = (_constraints_json(needs), needs)
+        return (own, known[0], more)
 
 
-def _constraints_json(compiled: Any) -> Any:
-    if isinstance(compiled, list):
-        return compiled
-    if compiled.source is not None:
-        return json_of(compiled.source)
-    return [constraint.to_dict() for constraint in compiled.constraints]
+def _constraints_json(needs: Any) -> Any:
+    if not isinstance(needs, Compiled):
+        return needs
+    if needs.source is not None:
+        return json_of(needs.source)
+    return [constraint.to_dict() for constraint in needs.constraints]
 
 
-def _own(value: Any) -> Any:
-    """A copy of what JSON has lists and objects for, at any depth."""
-    if isinstance(value, dict):
-        return {key: _own(below) for key, below in value.items()}
-    return type(value)(map(_own, value)) if value.__class__ in (list, tuple) else value
-
-
-def job_json(value: tuple[Any, ...]) -> dict[str, Any]:
+def job_json(value: tuple[Any, Any]) -> dict[str, Any]:
     """The JSON form of a job, in the keys of `Job.to_dict`."""
-    kind, said = _parts(value)
-    if kind == "none":
-        return {"kind": "none", "type": said}
-    name, compiled, iterations, remaining, count, colocated, packing, hosts, metadata, _ = said
-    found: dict[str, Any] = {"name": name, "constraints": _constraints_json(compiled)}
+    (name, hosts), (needs, *more) = value
+    if needs == "none":
+        return {"kind": "none", "type": name}
+    _, metadata, iterations, remaining, count, packing, colocated, *kind = more
+    found: dict[str, Any] = {"name": name, "constraints": _constraints_json(needs)}
     found["iterations"] = iterations
     if remaining != iterations:
         found["iterations-remaining"] = remaining
@@ -144,7 +118,7 @@ def job_json(value: tuple[Any, ...]) -> dict[str, Any]:
         found["executing-hostnames"] = list(hosts)
     if metadata:
         found["metadata"] = redact_texts(metadata)
-    if kind != "job":
+    if kind:
         found.update(kind=kind[0], reason=kind[1], **{"runs-who-knows-where": kind[2]})
     return found
 
@@ -177,41 +151,33 @@ _USUAL: dict[str, Any] = {
 
 
 def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
-    """The scheduler's nodes of a reading; `before` as in `job_rows`."""
-    how: dict[str, Any] = {"plain": host_json, "bare": _bare_host}
-    return settled(hosts, before, reported_alike, name_as_reported, _host_values(), **how)
+    """The scheduler's nodes of a reading; `before` as in `job_rows`. The value of a node is what
+    `as_reported` says of it."""
+    return settled(
+        hosts, before, _as_reported, name_as_reported, _host_value, Pairs, plain=host_json
+    )
 
 
-def _host_values() -> Callable[[Node], tuple[Any, ...]]:
-    """What makes of a host what was said of it, in the form of `as_reported`; nothing of that is
-    the host's own. Most have something in common with others, which is kept once."""
-    shared = _Shared()
-
-    def value(host: Node) -> tuple[Any, ...]:
-        (*others, totals, jobs, metadata), marks, free, *ids = as_reported(host)
-        # those of a node tell it of each write, which takes longer
-        totals, free = dict.copy(totals), dict(dict.items(free))
-        kept = (*others, shared(totals), set(jobs), shared(metadata))
-        return (kept, shared(marks), shared(free), *ids)
-
-    return value
+def _as_reported(hosts: Sequence[Node], values: Pairs) -> int:
+    return reported_alike(hosts, values.own, values.shared)
 
 
-def _bare_host(value: tuple[Any, ...]) -> Any:
-    """What a host is without sets; jobs in their order."""
-    (*others, jobs, metadata), *more = value
-    return (others, sorted(jobs), metadata, more)
+def _host_value(host: Node) -> tuple[Any, Any]:
+    own, (kind, marks, (totals, metadata, free)) = as_reported(host)
+    # those of a node tell it of each write, which takes longer
+    live = (dict.copy(totals), metadata, dict(dict.items(free)))
+    return own, shared((kind, marks, live))
 
 
-def host_json(value: tuple[Any, ...]) -> dict[str, Any]:
+def host_json(value: tuple[Any, Any]) -> dict[str, Any]:
     """The JSON form of a scheduler's node: what is not as it usually is."""
-    said, (marked, closed, required, _), free, node_id, bucket = value
-    hostname, state, kept, *kind, totals, jobs, metadata = said
+    (hostname, node_id, bucket, jobs), ((state, kept, *kind), marks, live) = value
+    (marked, closed, required, _), (totals, metadata, free) = marks, live
     found = {
         "hostname": hostname,
         "resources": totals,
         "available": free,
-        "job-ids": sorted(jobs),
+        "job-ids": list(jobs),
         "metadata": metadata,
         "node-id": node_id,
         "marked-for-deletion": marked,

@@ -14,47 +14,61 @@ from typing import Any
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import MADE_LATE
 
-_kept = itemgetter(
-    *("_hostname", "state", "_Node__keep_alive"),
+_kind = itemgetter(
+    *("state", "_Node__keep_alive"),
     *("_vm_size", "_location", "_Node__nodearray", "managed", "exists"),
-    *("_resources", "_Node__assignments", "metadata"),
 )
+_live = itemgetter("_resources", "metadata", "_Node__available")
 _marks = attrgetter("marked_for_deletion", "_closed", "_used", "_has_bucket_id")
 
-Reported = tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any], object, object]
+Live = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+Own = tuple[str, object, object, tuple[str, ...]]
+Shared = tuple[tuple[Any, ...], tuple[Any, ...], Live]
 
 
-def as_reported(node: Node) -> Reported:
+def as_reported(node: Node) -> tuple[Own, Shared]:
     """What a scheduler has said of a node.
 
-    Together: host name, state, whether it is kept alive, VM size, region, nodearray, whether it is
-    managed and exists, totals, jobs and metadata. Together: whether the scheduler wants rid of it,
-    whether it is closed and required, and whether it was given a bucket id. Then what is left, its
-    NodeId, and that bucket id. Totals, jobs, metadata and what is left are those of the node
-    itself, which may be written to: copies of them are the same.
+    Of its own: host name, NodeId, bucket id, if it was given one, and jobs in their order. And what
+    many have in common, in three parts: state, whether it is kept alive, VM size, region,
+    nodearray, whether it is managed and exists; whether the scheduler wants rid of it, whether it
+    is closed and required, and whether it was given a bucket id; and totals, metadata and what is
+    left, which may be written to: to `reported_alike`, plain copies of these are the same.
     """
     for name in MADE_LATE:
         getattr(node, name)
     own, marks = node.__dict__, _marks(node)
     bucket = own["_bucket_id"] if marks[-1] else None
-    return (_kept(own), marks, own["_Node__available"], own["delayed_node_id"].node_id, bucket)
+    said = (own["_hostname"], own["delayed_node_id"].node_id, bucket, _jobs(own))
+    return said, (_kind(own), marks, _live(own))
 
 
-def reported_alike(nodes: Sequence[Node], known: Sequence[Reported]) -> int:
+def _jobs(own: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(own["_Node__assignments"]))
+
+
+def reported_alike(nodes: Sequence[Node], known: Sequence[Own], shared: Sequence[Shared]) -> int:
     """Of how many nodes at the start is said what was known of them. There are thousands, so
     nothing is asked through a node, and nothing made that need not be."""
     is_same = dict.__eq__  # amounts of a node would ask the engine
     count = 0
     with suppress(KeyError):  # of a node of the manager, something was not made yet
-        for node, (kept, marks, free, node_id, bucket) in zip(nodes, known, strict=True):
+        for node, (hostname, node_id, bucket, jobs), common in zip(
+            nodes, known, shared, strict=True
+        ):
             own = node.__dict__
-            if _kept(own) != kept or _marks(node) != marks:
+            kind, marks, (totals, metadata, free) = common
+            if own["_hostname"] != hostname or own["delayed_node_id"].node_id != node_id:
                 break
-            if own["delayed_node_id"].node_id != node_id:
+            if _kind(own) != kind or _marks(node) != marks:
+                break
+            if own["_resources"] != totals or own["metadata"] != metadata:
                 break
             if not is_same(own["_Node__available"], free):
                 break
             if marks[-1] and own["_bucket_id"] != bucket:
+                break
+            if tuple(own["_Node__assignments"]) != jobs and _jobs(own) != jobs:
                 break
             count += 1
     return count
