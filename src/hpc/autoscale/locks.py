@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError
@@ -45,6 +44,8 @@ def cluster_of(config: Mapping[str, Any]) -> tuple[str, str] | None:
         return None
     if config.get("_mock_bindings"):
         return None
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url if "://" in url else f"https://{url}")
         port = parts.port or _PORTS.get(parts.scheme, 0)

@@ -8,13 +8,11 @@ configuration.
 """
 
 import base64
-import html
 import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
 
@@ -91,10 +89,18 @@ _WAYS_TO_WRITE: list[Callable[[str], str]] = [
     lambda text: json.dumps(text)[1:-1],
     lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
     lambda text: json.dumps(text)[1:-1].replace("/", r"\/"),
-    html.escape,
-    lambda text: html.escape(text, quote=False),
-    lambda text: html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+    lambda text: _in_html(text),
+    lambda text: _in_html(text, quote=False),
+    lambda text: _in_html(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
 ]
+
+
+def _in_html(text: str, quote: bool = True) -> str:
+    import html
+
+    return html.escape(text, quote)
+
+
 _NESTED = 3
 
 
@@ -157,6 +163,8 @@ def _any_of(forms: list[str]) -> re.Pattern[str] | None:
 
 def _forms(secret: str) -> set[str]:
     """Regular expressions for the forms of a secret."""
+    from urllib.parse import quote, quote_plus
+
     written = {secret, repr(secret.encode("utf-8", "surrogatepass"))[2:-1]}
     for _ in range(_NESTED):
         written |= {write(form) for form in written for write in _WAYS_TO_WRITE}

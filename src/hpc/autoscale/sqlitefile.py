@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
@@ -37,6 +36,8 @@ def _uri(path: str, mode: str) -> str:
 
 @lru_cache(maxsize=100)
 def _quoted(path: str) -> str:
+    from pathlib import Path
+
     return Path(path).as_uri()
 
 

@@ -18,14 +18,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hpc.autoscale import clock
 from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.sqlitefile import SqliteFile
 from hpc.autoscale.util import random_uuid
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NewId = Callable[[], str]
 
@@ -280,6 +282,8 @@ class _Memory(_File):
 def file_of(path: str | os.PathLike[str]) -> Path:
     """Where requests are kept for a `requests_file`: at its path, with `.db` in the place of
     `.json`, which was a list of ids once."""
+    from pathlib import Path
+
     given = Path(path)
     return given.with_suffix(".db") if given.suffix == ".json" else given
 
