@@ -1,9 +1,10 @@
 """Jobs and hosts of a scheduler as they were read: values that a pass cannot change, and JSON of
 them.
 
-A pass reads thousands of jobs and hosts, and most are as they were. So what tells one from another
-is a tuple here, which costs little to make and to compare; JSON is made of those alone that have
-changed. The way back, from JSON to jobs and hosts, is here too.
+A pass reads thousands of jobs and hosts, and most are as they were. So what is known of one is a
+pair of tuples here (`pairs`), which costs little to compare with what a driver has made: its own,
+and what it has in common with others. JSON is made of those alone that have changed. The way back,
+from JSON to jobs and hosts, is here too.
 """
 
 from __future__ import annotations
