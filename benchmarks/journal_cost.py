@@ -18,6 +18,7 @@ import argparse
 import gc
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import statistics
@@ -291,22 +292,24 @@ def _in_a_process(
     loop: Autoscaler, driver: BusyDriver, now: clock.MockClock
 ) -> Callable[[], float]:
     """What lets a process of its own make the next pass of a loop; its CPU seconds."""
-    wanted, want = os.pipe()
-    answers, answer = os.pipe()
-    if not os.fork():
-        os.close(want)
-        while os.read(wanted, 1):
+    forking = multiprocessing.get_context("fork")
+    here, there = forking.Pipe()
+
+    def passes() -> None:
+        while there.recv():
             gc.collect()
             before = time.process_time()
             loop.run_once()
-            os.write(answer, f"{time.process_time() - before:.6f}\n".encode())
+            there.send(time.process_time() - before)
             driver.ended += 1
             now.sleep(60)
-        os._exit(0)
+
+    forking.Process(target=passes, daemon=True).start()
+    there.close()  # a process that has failed is an EOFError here
 
     def one_pass() -> float:
-        os.write(want, b".")
-        return float(os.read(answers, 100))
+        here.send(True)
+        return float(here.recv())
 
     return one_pass
 

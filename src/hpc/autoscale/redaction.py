@@ -82,6 +82,12 @@ def redact_texts(value: Any, is_below: bool = False) -> Any:
 _is_secret = lru_cache(maxsize=10_000)(is_secret)
 
 
+def _in_html(text: str, quote: bool = True) -> str:
+    import html
+
+    return html.escape(text, quote)
+
+
 # How texts are written inside of other texts: by Python, in JSON, in HTML; and how many times over,
 # as in a page that has JSON in it whose message has JSON in it.
 _WAYS_TO_WRITE: list[Callable[[str], str]] = [
@@ -89,18 +95,10 @@ _WAYS_TO_WRITE: list[Callable[[str], str]] = [
     lambda text: json.dumps(text)[1:-1],
     lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
     lambda text: json.dumps(text)[1:-1].replace("/", r"\/"),
-    lambda text: _in_html(text),
+    _in_html,
     lambda text: _in_html(text, quote=False),
     lambda text: _in_html(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
 ]
-
-
-def _in_html(text: str, quote: bool = True) -> str:
-    import html
-
-    return html.escape(text, quote)
-
-
 _NESTED = 3
 
 

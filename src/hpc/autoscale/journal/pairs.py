@@ -13,7 +13,7 @@ from functools import lru_cache
 from marshal import dumps, loads
 from typing import Any, overload
 
-SHARED = 10_000
+_SHARED = 10_000
 """Different values that are kept once, at most."""
 
 
@@ -66,18 +66,19 @@ class Pairs:
         self.shared.append(shared)
 
 
-def shared(value: Any) -> Any:
-    """A copy of texts, numbers, lists, tuples and dictionaries, at any depth, which must not be
-    written to: equal ones are one object. What has something else in it shares nothing."""
+def shared(values: list[Any] | tuple[Any, ...], *first: Any) -> tuple[Any, ...]:
+    """`first`, as they are, and copies of texts, numbers, lists, tuples and dictionaries, at any
+    depth, which must not be written to: equal tuples are one object. Values with something else in
+    them share nothing."""
     try:
-        return _made_of(dumps(value, 2))
+        return _made_of(dumps(values, 2), *first)
     except ValueError:
-        return copied(value)
+        return (*first, *copied(values))
 
 
-@lru_cache(SHARED)
-def _made_of(said: bytes) -> Any:
-    return loads(said)
+@lru_cache(_SHARED)
+def _made_of(said: bytes, *first: Any) -> tuple[Any, ...]:
+    return (*first, *loads(said))
 
 
 def copied(value: Any) -> Any:

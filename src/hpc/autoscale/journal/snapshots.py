@@ -10,8 +10,6 @@ from JSON to jobs and hosts, is here too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from marshal import dumps, loads
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -20,7 +18,7 @@ from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
-from hpc.autoscale.journal.pairs import SHARED, Pairs, copied, shared
+from hpc.autoscale.journal.pairs import Pairs, copied, shared
 from hpc.autoscale.node.constraints.base import Compiled, json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
@@ -67,16 +65,8 @@ def _job_value(job: object) -> tuple[Any, Any]:
         # what parsers of integrations made is another object each time; as texts, 1 is not True
         asked = [copied(each.to_dict()) for each in asked_by(job)[0].constraints]
         return own, (asked, repr(asked), *shared(more), *kind)
-    try:
-        common = _common(needs, dumps(more, 2))
-    except ValueError:  # other objects
-        common = (needs, None, *copied(more))
+    common = shared(more, needs, None)
     return own, (*common, *kind) if kind else common
-
-
-@lru_cache(SHARED)
-def _common(needs: Compiled, more: bytes) -> tuple[Any, ...]:
-    return (needs, None, *loads(more))
 
 
 class _BareJobs:

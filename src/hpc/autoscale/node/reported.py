@@ -18,6 +18,7 @@ _kind = itemgetter(
     *("state", "_Node__keep_alive"),
     *("_vm_size", "_location", "_Node__nodearray", "managed", "exists"),
 )
+_hostname = attrgetter("_hostname")
 _live = itemgetter("_resources", "metadata", "_Node__available")
 _marks = attrgetter("marked_for_deletion", "_closed", "_used", "_has_bucket_id")
 
@@ -76,4 +77,4 @@ def reported_alike(nodes: Sequence[Node], known: Sequence[Own], shared: Sequence
 
 def name_as_reported(node: Node) -> str:
     """The host name of a node as its scheduler has said it."""
-    return str(as_reported(node)[0][0])
+    return str(_hostname(node))
