@@ -131,26 +131,47 @@ def metered() -> Meter:
 
 
 class BusyDriver(GenericDriver):
-    """Every node runs a job, and others wait. In each pass one job more has ended."""
+    """Every node runs a job, and others wait.
+
+    As drivers of most schedulers do it, it reads jobs and hosts from two texts (JSON), so that all
+    names are new objects in each pass. The texts are there before the pass begins.
+    """
 
     def __init__(self, hosts: Sequence[str], waiting: int) -> None:
         super().__init__("benchmark")
-        self._hosts = hosts
+        self._running = [(hostname, f"running-{n}") for n, hostname in enumerate(hosts)]
         self._waiting = waiting
-        self.ended = 0
+        self._ended = 0
+        self._texts = self._answers()
+
+    def end_one(self) -> None:
+        """One job more has ended, and another one runs on its host."""
+        hostname, _ = self._running[self._ended]
+        self._running[self._ended] = (hostname, f"running-{self._ended + len(self._running)}")
+        self._ended += 1
+        self._texts = self._answers()
+
+    def _answers(self) -> tuple[str, str]:
+        """What the scheduler would say of its jobs, and of its hosts."""
+        jobs = [{"name": name, "ncpus": 4, "host": host} for host, name in self._running]
+        waiting = [{"name": f"waiting-{n}", "ncpus": 1 + n % 4} for n in range(self._waiting)]
+        hosts = [{"name": h, "ncpus": 4, "free": 0, "job": job} for h, job in self._running]
+        return json.dumps([*jobs, *waiting]), json.dumps(hosts)
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        of_jobs, of_hosts = self._texts
         jobs, hosts = [], []
-        for number, hostname in enumerate(self._hosts):
-            host = SchedulerNode(hostname, {"ncpus": 4})
-            name = f"running-{number + (len(self._hosts) if number < self.ended else 0)}"
-            host.assign(name)
-            host.available["ncpus"] = 0
-            hosts.append(host)
-            job = Job(name, {"ncpus": 4}, executing_hostnames=[hostname])
-            job.metadata["job_state"] = "running"
+        for said in json.loads(of_jobs):
+            job = Job(said["name"], {"ncpus": said["ncpus"]})
+            if "host" in said:
+                job.executing_hostnames = [said["host"]]
+                job.metadata["job_state"] = "running"
             jobs.append(job)
-        jobs += [Job(f"waiting-{n}", {"ncpus": 1 + n % 4}) for n in range(self._waiting)]
+        for said in json.loads(of_hosts):
+            host = SchedulerNode(said["name"], {"ncpus": said["ncpus"]})
+            host.assign(said["job"])
+            host.available["ncpus"] = said["free"]
+            hosts.append(host)
         return jobs, hosts
 
 
@@ -227,7 +248,7 @@ def in_one_process(args: argparse.Namespace, now: clock.MockClock, site: Site) -
             if number <= args.rounds:
                 passes.append(meter.seconds.copy())
                 sizes.append(size_of(home))
-            driver.ended += 1
+            driver.end_one()
             now.sleep(60)
     print_shares("a pass of a loop", passes[1:])
     calls = meter.calls
@@ -257,7 +278,7 @@ def by_themselves(args: argparse.Namespace, now: clock.MockClock, site: Site) ->
             os.close(reading)
             os.close(writing)
             sizes.append(size_of(home))
-            driver.ended += 1
+            driver.end_one()
             now.sleep(60)
     print_shares("a pass of a process of its own", passes[1:])
     print_shares("the first of them", passes[:1])
@@ -301,7 +322,7 @@ def _in_a_process(
             before = time.process_time()
             loop.run_once()
             there.send(time.process_time() - before)
-            driver.ended += 1
+            driver.end_one()
             now.sleep(60)
 
     forking.Process(target=passes, daemon=True).start()

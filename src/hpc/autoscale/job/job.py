@@ -177,19 +177,29 @@ class Job:
         self.__metadata = value
 
     def _as_read(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """All that a driver has said of it, for those who compare tens of thousands: its name and
-        hosts; and what many have in common: what it needs, constraint objects, metadata, slots,
-        slots that remain, nodes, how spread, whether colocated. Hosts, objects and metadata are
-        None where there are none."""
-        hosts, metadata, spread = (
-            self.__executing_hostnames,
-            self.__metadata,
-            self.__packing_strategy,
-        )
-        slots, remain, nodes = self.__iterations, self.iterations_remaining, self.__node_count
-        needs, objects, together = self.__compiled, self.__parsed, self.__colocated
-        shared = (needs, objects, metadata, slots, remain, nodes, spread, together)
-        return (self.__name, tuple(hosts) if hosts else None), shared
+        """All that a driver has said of it: its name and hosts; and what many have in common: what
+        it needs, constraint objects, metadata, slots, slots that remain, nodes, how spread, whether
+        colocated. Hosts, objects and metadata are None where there are none."""
+        needs, objects, metadata = self.__compiled, self.__parsed, self.__metadata
+        amounts = (self.__iterations, self.iterations_remaining, self.__node_count)
+        shared = (needs, objects, metadata, *amounts, self.__packing_strategy, self.__colocated)
+        return (self.__name, tuple(self.__executing_hostnames or ()) or None), shared
+
+    @staticmethod
+    def _read_alike(jobs: Sequence[Any], own: Sequence[Any], shared: Sequence[Any]) -> int:
+        """Of how many at the start all is as was known, in the terms of `_as_read`. There are tens
+        of thousands, so nothing is called for each."""
+        for at, (job, (name, hosts), known) in enumerate(zip(jobs, own, shared, strict=True)):
+            if type(job) is not Job:  # one of another class may have more to say
+                return at
+            where, needs, objects = job.__executing_hostnames, job.__compiled, job.__parsed
+            metadata, slots, remain = job.__metadata, job.__iterations, job.iterations_remaining
+            nodes, spread, together = job.__node_count, job.__packing_strategy, job.__colocated
+            if job.__name != name or (tuple(where) if where else None) != hosts:
+                return at
+            if (needs, objects, metadata, slots, remain, nodes, spread, together) != known:
+                return at
+        return len(jobs)
 
     @property
     def _constraints(self) -> list[NodeConstraint]:
@@ -335,7 +345,7 @@ class Job:
     __repr__ = __str__
 
 
-as_read = Job._as_read
+as_read, read_alike = Job._as_read, Job._read_alike
 
 
 class Outcome:

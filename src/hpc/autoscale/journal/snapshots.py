@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.job.job import Job, as_read
+from hpc.autoscale.job.job import Job, as_read, read_alike
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
@@ -34,19 +34,11 @@ def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     behind that; where it has constraints of its own, these are as JSON has them.
     """
     how: dict[str, Any] = {"plain": job_json, "bare": _BareJobs()}
-    return settled(jobs, before, _as_read, _name_of_job, _job_value, Pairs, **how)
+    return settled(jobs, before, _jobs_alike, _name_of_job, _job_value, Pairs, **how)
 
 
-def _as_read(jobs: Sequence[object], values: Pairs) -> int:
-    """How many at the start are jobs of which all is as these values say."""
-    known = enumerate(zip(jobs, values.own, values.shared, strict=True))
-    for count, (job, known_own, known_shared) in known:
-        if type(job) is not Job:  # one of another class may have more to say
-            return count
-        own, shares = as_read(job)
-        if own != known_own or shares != known_shared:
-            return count
-    return len(jobs)
+def _jobs_alike(jobs: Sequence[object], values: Pairs) -> int:
+    return read_alike(jobs, values.own, values.shared)
 
 
 def _name_of_job(job: object) -> str:
@@ -145,11 +137,11 @@ def host_rows(hosts: Sequence[Node], before: Rows = NO_ROWS) -> Rows:
     """The scheduler's nodes of a reading; `before` as in `job_rows`. The value of a node is what
     `as_reported` says of it."""
     return settled(
-        hosts, before, _as_reported, name_as_reported, _host_value, Pairs, plain=host_json
+        hosts, before, _hosts_alike, name_as_reported, _host_value, Pairs, plain=host_json
     )
 
 
-def _as_reported(hosts: Sequence[Node], values: Pairs) -> int:
+def _hosts_alike(hosts: Sequence[Node], values: Pairs) -> int:
     return reported_alike(hosts, values.own, values.shared)
 
 
