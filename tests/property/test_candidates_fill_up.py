@@ -1,6 +1,8 @@
 """One slot after another until nothing takes any more, then more room, then again: as the naive
 packer does each time."""
 
+from unittest.mock import patch
+
 from builders.engine_world import Machine, World
 from builders.oracle_facts import machine_resources
 from builders.oracle_reading import add_machines
@@ -8,6 +10,7 @@ from builders.oracle_world import NaiveWorld
 from builders.queues import QueueMaker, queue
 from builders.scenario_laws import for_scenarios, tell
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.packing import cursor
 
 MOST = 120
 """Slots that are placed in a row at most: some machines never fill."""
@@ -79,6 +82,18 @@ def make_room(worlds, event, number):
 @for_scenarios(times=2, make=filled, kinds=kinds)
 def test_what_fills_up_is_used_again_when_there_is_room(scenario):
     """Nothing that was learnt while it was full stands in the way later."""
+    fill_up_again(scenario)
+
+
+@for_scenarios(make=filled, kinds=kinds)
+def test_what_fills_up_is_used_again_where_new_nodes_are_looked_up(scenario):
+    """As nodes are of which thousands are added before an expression is asked again."""
+    with patch.object(cursor, "_NEW", 0):
+        fill_up_again(scenario)
+
+
+def fill_up_again(scenario):
+    """Fill, make room and fill, in the engine and in the naive packer."""
     world = World(scenario["cluster"])
     worlds = world, NaiveWorld(world, scenario["cluster"])
     for number, event in enumerate(scenario["events"]):

@@ -1,16 +1,31 @@
 """The engine places work where the naive packer does: same nodes, same slots, same order, same
 limits left."""
 
+from unittest.mock import patch
+
 from builders.engine_world import World
 from builders.opaque_constraints import TWINS_OF, with_twins
 from builders.oracle_world import NaiveWorld
 from builders.scenario_laws import for_scenarios, tell
 from hpc.autoscale.node.constraints.declared import Declarations, is_declared
+from hpc.autoscale.packing import cursor
 
 
 @for_scenarios(times=8)
 def test_same_placements(scenario):
     """Whatever the cluster, the jobs and their constraints."""
+    place_as_the_naive_packer(scenario)
+
+
+@for_scenarios(times=4)
+def test_same_placements_where_new_nodes_are_looked_up(scenario):
+    """As nodes are of which thousands are added before an expression is asked again."""
+    with patch.object(cursor, "_NEW", 0):
+        place_as_the_naive_packer(scenario)
+
+
+def place_as_the_naive_packer(scenario):
+    """The same nodes for each request, and the same state in the end."""
     world = World(scenario["cluster"])
     naive = NaiveWorld(world, scenario["cluster"])
     assert world.picture() == naive.picture()

@@ -49,6 +49,36 @@ def test_nodes_that_were_added_together_may_differ_by_now():
     assert said(bench.place(cores(2), Request(3))) == [("a", 1, 2, 2, False), ("a", 2, 3, 1, False)]
 
 
+class Counting(list):
+    """A list that counts what of it is copied."""
+
+    copied = 0
+
+    def __getitem__(self, at):
+        found = super().__getitem__(at)
+        if isinstance(at, slice):
+            self.copied += len(found)
+        return found
+
+
+def test_each_expression_does_not_look_at_every_node():
+    """Where thousands of nodes were added since it was last asked, those with room are looked up;
+    who came back looked at all of them, which took longer the more jobs there were."""
+    bench = Bench()
+    candidate = bench.candidate("a", limit=0, ncpus=200)
+    shapes = candidate.shapes = Counting()
+    demands = [cores(amount) for amount in range(100, 150)]
+    for _ in range(3):
+        for demand in demands:
+            assert not bench.place_quietly(demand)
+        candidate.extend([bench.shape("a", ncpus=n % 100) for n in range(3_000)])
+    candidate.extend([bench.shape("a", ncpus=120)])
+    for demand in demands[:21]:
+        assert said(bench.planner.ask(demand, Request(1))) == [("a", 9_000, 9_001, 1, False)]
+    assert not bench.place_quietly(demands[21])
+    assert shapes.copied < 50_000  # some 450,000 where each looks at every node
+
+
 def test_room_that_is_given_back_is_seen():
     """A limit that was short is asked again each time."""
     bench = Bench()

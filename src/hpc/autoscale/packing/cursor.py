@@ -8,7 +8,7 @@ It reads candidates and never writes to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import filterfalse
 from typing import Literal, NamedTuple
 
@@ -21,6 +21,8 @@ from hpc.autoscale.packing.shares import InTurn, NodeShare, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
 _NEAR = 64
+# and so many new ones: the tree takes longer, but only once, and not for each expression again
+_NEW = 256
 # as long as few shapes are known to refuse: to look at a shape for the first time takes longer than
 # to ask the tree
 _FEW = 24
@@ -131,14 +133,15 @@ class Cursor:
             index = numbers.get(candidate, -1)
             if index < 0 or alive[index]:
                 continue
-            fresh: Collection[NodeShape | None] = candidate.shapes[first[index] :]
-            if not (self.monotone and refused.issuperset(fresh)):
+            start, size = first[index], len(candidate.shapes)
+            if self.monotone and size - start > _NEW:
+                start = self._next_with_room(index, start)
+                alive[index] = start >= 0
+            elif not (refused.issuperset(fresh := candidate.shapes[start:]) and self.monotone):
                 # most nodes are opened for another request, which fills them
-                fresh = set(fresh)
-                refused.update([each for each in fresh if each is not None and each.closed])
+                refused.update([s for s in set(fresh) if s is not None and s.closed])
                 alive[index] = not (self.monotone and refused.issuperset(fresh))
-            if not alive[index]:
-                first[index] = len(candidate.shapes)
+            first[index] = start if alive[index] else size
 
     def in_use(self) -> Iterator[tuple[int, Candidate]]:
         """The candidates that may have a node with room, each with its number."""
