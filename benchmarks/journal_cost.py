@@ -9,9 +9,10 @@ cheapest and the dearest of them, how many functions were called by either (no n
 and how many objects the journal keeps. Before that the same for passes that are each made by a
 process of their own, as cron does it (`--fresh`: so many), the first of which writes all there is.
 
-What the journal looks at first is in the processor's cache for the rest of the pass, so its own
-calls take longer than the pass gets longer by them. With `--turns`, so many passes of a loop with a
-journal and of one without are made by turns, and their CPU seconds are held against each other.
+What the journal looks at first is in the processor's cache for the rest of the pass, and what it
+keeps pushes other things out of it, so a pass gets longer by something else than these calls take.
+With `--turns`, so many passes of a loop with a journal and of one without are made by turns, and
+their CPU seconds are held against each other.
 """
 
 import argparse
