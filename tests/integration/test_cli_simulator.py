@@ -191,6 +191,17 @@ def test_options_of_packing(bare_site, packing, sizes):
         assert "New nodes: $1.6900 per hour, at most 0.000% above the least" in table
 
 
+def test_a_solver_prints_nothing(bare_site, simulator):
+    """What a process prints at the least cost is JSON and nothing else: the solver, which writes to
+    the same stream, says nothing."""
+    site = bare_site(simulator, packing={"objective": "cost"})
+    # jobs that leave room on each node, so that it takes more than the first guess
+    (site.home / "simdriver.py").write_text(DRIVER.replace('"ncpus": 4', '"ncpus": 3'))
+    site.jobs(one=3)
+    out, errors = site.start("demand", "-o", "vm_size", "-F", "json").communicate(timeout=60)
+    assert json.loads(out) == [{"vm_size": SIZE}] * 3, errors
+
+
 def started(simulator):
     """Names of the nodes that run or will run."""
     nodes = simulator.cluster("demo").nodes()

@@ -31,6 +31,24 @@ class Duals(NamedTuple):
     limit_cores: list[float]
 
 
+def _silent_solver() -> Any:
+    """A new solver that prints nothing, whose output would go where the command line's own goes.
+
+    HiGHS 1.16 greets when a solver is given its callbacks, which is while it is made."""
+    import highspy
+
+    base: Any = highspy.Highs
+
+    class Silent(base):  # type: ignore[misc]
+        def enableCallbacks(self) -> None:
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()
+
+    solver = Silent()
+    solver.setOptionValue("output_flag", False)  # also where it is made without that
+    return solver
+
+
 class Master:
     """The linear programme. Columns are only added; `solve` starts from the last solution."""
 
@@ -40,9 +58,7 @@ class Master:
         import highspy
 
         self._problem = problem
-        solver: Any = highspy.Highs
-        self._highs: Any = solver()
-        self._highs.setOptionValue("output_flag", False)
+        self._highs = _silent_solver()
         self._highs.setOptionValue("threads", 1)
         self._infinity = highspy.kHighsInf
         self._optimal = highspy.HighsModelStatus.kOptimal
