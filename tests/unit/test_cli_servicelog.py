@@ -72,6 +72,27 @@ def test_a_pass_that_failed(said):
     assert said == ["2023-11-14T22:13:20Z pass: no answer (3 in a row); next pass in 240 s"]
 
 
+def test_a_long_reason_of_a_failure(said):
+    """Is cut, and not what is said behind it."""
+    ServiceLog(say=said.append).pass_failed(PassError("pass", "x" * 1000), 2, 60.0)
+    assert said[0].endswith("x… (2 in a row); next pass in 60 s")
+    assert len(said[0]) == LONGEST + len("2023-11-14T22:13:20Z ")
+
+
+def test_nodes_that_joined_are_named_once(said):
+    """Until they were gone for a pass: a loop hands them over in each."""
+    log = ServiceLog(say=said.append)
+    for joined in (("a", "b"), ("a", "b"), ("a", "b", "c"), ("a",), ("a", "b")):
+        log.pass_finished(PassSummary(joined=joined))
+    assert [line.split(None, 1)[1] for line in said] == [
+        "0 jobs, 2 joined (a, b), in 0.0 s",
+        "0 jobs, in 0.0 s",
+        "0 jobs, 1 joined (c), in 0.0 s",
+        "0 jobs, in 0.0 s",
+        "0 jobs, 1 joined (b), in 0.0 s",
+    ]
+
+
 def test_json_lines(said):
     """An object for each pass: counts of all, names of what happened, and few jobs."""
     log = ServiceLog("json", said.append)

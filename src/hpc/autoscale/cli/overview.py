@@ -92,7 +92,7 @@ def next_steps(found: FoundConfig) -> str:
                 "",
                 "To begin:",
                 "  azscale initconfig --cluster-name NAME --url https://cyclecloud.example \\",
-                "      --username USER > autoscale.json",
+                "      --username USER --driver package.module:Class > autoscale.json",
                 "  azscale doctor                 what is wrong, and what to do about it",
                 "",
                 "azscale --help lists all commands.",

@@ -323,15 +323,13 @@ class ScaleLibCLI(_AzScaleCLI):
         return GenericDriver(self.project_name)
 
     def _fresh_driver(self, config: Config) -> SchedulerDriver:
-        return driver_for({}, self._directory)
-
-    def _autoscaler(
-        self, config: Config, dry_run: bool, reporter: Reporter | None = None
-    ) -> Autoscaler:
         path = store_path(config, self._state_home(config))
         if not os.path.exists(path):
-            self._warn_once(f"no driver is configured, and nobody has reported a request to {path}")
-        return super()._autoscaler(config, dry_run, reporter)
+            self._warn_once(
+                f"no driver is configured, and nobody has reported a request to {path}: no jobs"
+                " are known of (the key driver names that of your scheduler)"
+            )
+        return driver_for({}, self._directory)
 
     def _place_of_nodes(self) -> str:
         return ""

@@ -22,7 +22,7 @@ from hpc.autoscale.autoscaler import LogReporter, PassError, PassSummary
 from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.plan_text import lines_of
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import cut_to, on_one_line
 from hpc.autoscale.rehearsal import Rehearsal
 from hpc.autoscale.rehearsal.changes import without_moot
 
@@ -52,6 +52,7 @@ class ServiceLog(LogReporter):
         self._form = form
         self._say = say or _on_stderr
         self._told: set[str] = set()
+        self._joined: set[str] = set()
         self._planned: list[tuple[object, ...]] | None = None
 
     def tell(self, text: str) -> None:
@@ -59,15 +60,18 @@ class ServiceLog(LogReporter):
         self._write("note", {"message": text}, [text])
 
     def pass_finished(self, summary: PassSummary) -> None:
-        """A line for the pass, and one for each reason, note and error that is new."""
+        """A line for the pass, and one for each reason, note and error that is new. Of the nodes
+        that joined it names those that had not joined in the pass before."""
         super().pass_finished(summary)
+        before, self._joined = self._joined, set(summary.joined)
+        shown = replace(summary, joined=tuple(n for n in summary.joined if n not in before))
         level = "info" if summary.ok else "warning"
         fresh = (
             self._fresh(f"  {text}" for _, text in summary.details())
             if self._form == "text"
             else []
         )
-        self._write("pass", {"level": level, **_fields(summary)}, [summary.headline(), *fresh])
+        self._write("pass", {"level": level, **_fields(summary)}, [shown.headline(), *fresh])
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """Why there was no pass, and when the next one is tried."""
@@ -79,7 +83,8 @@ class ServiceLog(LogReporter):
             "next_pass_in": pause,
         }
         again = f" ({failures} in a row)" if failures > 1 else ""
-        self._write("failed", fields, [f"{error}{again}; next pass in {pause:.0f} s"])
+        then = f"{again}; next pass in {pause:.0f} s"
+        self._write("failed", fields, [cut_to(on_one_line(str(error)), LONGEST - len(then)) + then])
 
     def plan_made(self, found: Rehearsal) -> None:
         """What a dry pass would do; as text only when that is something else than before."""
@@ -116,9 +121,7 @@ class ServiceLog(LogReporter):
             self._say(json.dumps({"at": at, "event": event, **fields}))
             return
         for line in lines:
-            line = on_one_line(line)
-            shown = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
-            self._say(f"{at} {shown}")
+            self._say(f"{at} {cut_to(on_one_line(line), LONGEST)}")
 
 
 class _Waits(logging.Handler):
