@@ -202,6 +202,15 @@ def test_a_solver_prints_nothing(bare_site, simulator):
     assert json.loads(out) == [{"vm_size": SIZE}] * 3, errors
 
 
+@pytest.mark.parametrize("command", ["plan", "status", "demand", "autoscale"])
+def test_without_a_driver_no_jobs_are_known_of(bare_site, simulator, command):
+    """That is said, as none that are known of are not the same as none."""
+    site = bare_site(simulator, driver=None)
+    site(command)
+    assert "no driver is configured, and nobody has reported a request" in site.errors
+    assert "no jobs are known of" in site.errors
+
+
 def started(simulator):
     """Names of the nodes that run or will run."""
     nodes = simulator.cluster("demo").nodes()

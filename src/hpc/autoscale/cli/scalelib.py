@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from hpc.autoscale import clock
-from hpc.autoscale.autoscaler import Autoscaler, LogReporter, PassSummary, Reporter
+from hpc.autoscale.autoscaler import LogReporter, PassSummary
 from hpc.autoscale.autoscaler.faults import HookError
 from hpc.autoscale.autoscaler.repeating import run_repeatedly, stopper
 from hpc.autoscale.cli.argparser import CommandParser
