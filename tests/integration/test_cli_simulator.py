@@ -202,6 +202,24 @@ def test_a_solver_prints_nothing(bare_site, simulator):
     assert json.loads(out) == [{"vm_size": SIZE}] * 3, errors
 
 
+@pytest.mark.parametrize(
+    ("policy", "size"),
+    [("least-waste", "Standard_HB120rs_v3"), ("cheapest", "Standard_F2s_v2")],
+)
+def test_a_lone_job(bare_site, policy, size):
+    """docs/configuration.md: `least-waste` counts on others to use what is left over of a large
+    node, `cheapest` does not."""
+    arrays = {
+        "htc": {"machine_types": ["Standard_F2s_v2"]},
+        "hpc": {"machine_types": ["Standard_HB120rs_v3"]},
+    }
+    with serve({"clusters": {"demo": {"region": "southcentralus", "nodearrays": arrays}}}) as run:
+        site = bare_site(run, packing={"policy": policy})
+        (site.home / "simdriver.py").write_text(DRIVER.replace('"ncpus": 4', '"ncpus": 1'))
+        site.jobs(one=1)
+        assert json.loads(site("demand", "-o", "vm_size", "-F", "json")) == [{"vm_size": size}]
+
+
 @pytest.mark.parametrize("command", ["plan", "status", "demand", "autoscale"])
 def test_without_a_driver_no_jobs_are_known_of(bare_site, simulator, command):
     """That is said, as none that are known of are not the same as none."""
