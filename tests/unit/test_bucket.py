@@ -363,3 +363,15 @@ def test_no_buckets():
     for none in ([], buckets):
         result = bucket_candidates(none, [])
         assert (result.status, result.child_results) == ("NoBucketsDefined", [])
+
+
+def test_an_equal_size_in_another_unit():
+    """Written to a bucket it is what new nodes have, and plain numbers are asked of it in its own
+    unit."""
+    manager = a_manager()
+    bucket = manager.get_buckets()[0]
+    bucket.resources["mem"] = Memory(4, "g")
+    assert not manager.allocate({"mem": 1000}, slot_count=1)
+    bucket.resources["mem"] = Memory(4096, "m")
+    assert bucket.example_node.available["mem"].magnitude == "m"
+    assert manager.allocate({"mem": 1000}, slot_count=1)

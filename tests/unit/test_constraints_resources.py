@@ -37,6 +37,13 @@ def test_amount_is_not_there():
     assert "Node[name=htc-7 attr=ncpus]" in node_result.reasons[0]
 
 
+def test_amount_of_nothing():
+    """A resource whose value is None is there, and there is nothing of it."""
+    result = MinResourcePerNode("ncpus", 1).satisfied_by_node(a_node_with(ncpus=None))
+    assert result.status == "InsufficientResource"
+    assert "has None of 'ncpus', and 1 is needed" in result.reasons[0]
+
+
 def test_resource_is_not_defined():
     """A node without the resource has no space, and the likely name is guessed."""
     node = a_node_with(ncpus=4)

@@ -305,3 +305,10 @@ def test_a_class_without_a_json_form_cannot_be_read():
     """It says so; integrations register a parser for theirs."""
     with pytest.raises(NotImplementedError, match="SharedConstraint has no JSON form"):
         SharedConstraint.from_dict({"x": 1})
+
+
+@pytest.mark.parametrize("pools", [[5], [SharedNonConsumableResource("release", "q", "a")]])
+def test_a_pool_of_another_kind(pools):
+    """Is refused when the constraint is made, and not when a job is placed."""
+    with pytest.raises(ConstraintError, match="expected a SharedConsumableResource"):
+        SharedConsumableConstraint(pools, 1)

@@ -51,6 +51,54 @@ def test_who_beats_whom():
     }
 
 
+def test_equal_sizes_in_other_units():
+    """A value of a size's own number is that of each node, whatever equal size was met before."""
+    entries = [
+        {"select": {}, "name": "number", "value": "node.resources.mem.value"},
+        {"select": {}, "name": "third", "value": "node.resources.mem", "divide_floor": 3},
+    ]
+    manager = a_manager(disable_default_resources=True, default_resources=entries)
+    hosts = {"h1": Memory(1, "g"), "h2": Memory(1024, "m")}
+    nodes = [UnmanagedNode(name, resources={"mem": size}) for name, size in hosts.items()]
+    manager.add_unmanaged_nodes(nodes)
+    assert [(n.resources["number"], str(n.resources["third"])) for n in nodes] == [
+        (1, "0.00g"),
+        (1024, "341.00m"),
+    ]
+    assert manager.allocate({"number": 512, "node.hostname": "h2"}, slot_count=1)
+
+
+class Opaque:
+    """Equal to itself alone, so also to no copy of it."""
+
+
+@pytest.mark.parametrize("value", [Opaque(), lambda node: Opaque()])
+def test_a_value_that_equals_no_copy_of_it(value):
+    """Is a resource like others: placing comes to an end."""
+    manager = a_manager()
+    manager.add_default_resource({}, "opaque", value)
+    bucket = manager.get_buckets()[0]
+    bucket.resources["own"] = Opaque()
+    assert manager.allocate({"ncpus": 1}, slot_count=1)
+    assert isinstance(bucket.example_node.available["own"], Opaque)
+
+
+def test_an_object_of_the_node():
+    """As `delayed_node_id` is a resource like others."""
+    entry = {"select": {}, "name": "id", "value": "node.delayed_node_id"}
+    assert a_manager(default_resources=[entry]).allocate({"ncpus": 1}, slot_count=1)
+
+
+@pytest.mark.parametrize("value", ["node.available", "node.resources"])
+def test_a_whole_mapping_of_the_node(value, caplog):
+    """Is no value of one resource, and that is said."""
+    entry = {"select": {}, "name": "all", "value": value}
+    manager = a_manager(default_resources=[entry])
+    assert "all" not in manager.get_buckets()[0].resources
+    assert "'all' is not defined" in caplog.text
+    assert "is no single value" in caplog.text
+
+
 def test_defining_again_changes_nothing():
     """The system's may be set twice."""
     manager = a_manager()

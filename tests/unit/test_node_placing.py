@@ -221,6 +221,14 @@ def test_update_merges_the_schedulers_view():
     assert node.metadata == {"x": {"y": 1}}
 
 
+def test_update_takes_another_unit_over():
+    """Of an equal amount too: plain numbers are asked of a size in its own unit."""
+    node = a_running_node(resources={"mem": Memory(4, "g")})
+    node.update(a_running_node(resources={"mem": Memory(4096, "m")}))
+    assert str(node.available["mem"]) == "4096.00m"
+    assert node.decrement(get_constraints([{"mem": 1000}]))
+
+
 def test_update_makes_required_and_never_unrequired():
     """A node stays required when the scheduler does not need it."""
     node, idle, kept = a_running_node(), a_running_node(), a_running_node(keep_alive=True)

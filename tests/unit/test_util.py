@@ -4,11 +4,12 @@ import errno
 import io
 import json
 import os
+import pickle
 import stat
 import subprocess
 import sys
 import uuid as stdlib_uuid
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -210,6 +211,18 @@ def test_alias_reaches_its_key():
     assert d == {} and 3 not in d
 
 
+def test_alias_in_bulk():
+    """Updates go to the key too, and a copy by pickle knows the alias."""
+    d = AliasDict(ncpus=4)
+    d.add_alias("slots", "ncpus")
+    d.update(slots=5, mem=1)
+    assert d == {"ncpus": 5, "mem": 1}
+    d |= {"slots": 6}
+    assert (d["slots"], list(d)) == (6, ["ncpus", "mem"])
+    again = pickle.loads(pickle.dumps(d))
+    assert (again["slots"], again) == (6, d)
+
+
 def test_shell_dict_has_items_as_attributes():
     """Names are made fit for typing, and methods stay methods."""
     d = ShellDict({"ip-0A": 1, "12": 2, "_x": 3, "items": 4, "": 5}, prefix="")
@@ -237,6 +250,13 @@ def test_json_dump_writes_to_stdout(capsys):
     """Without a writer, to what stdout is now."""
     util.json_dump([1])
     assert json.loads(capsys.readouterr().out) == [1]
+
+
+def test_json_dump_of_sets_and_views():
+    """As lists, in order, and as objects: what handlers and nodes keep."""
+    out = io.StringIO()
+    util.json_dump({"contexts": {"[Job 2]", "[Job 1]"}, "r": MappingProxyType({"a": 1})}, out)
+    assert json.loads(out.getvalue()) == {"contexts": ["[Job 1]", "[Job 2]"], "r": {"a": 1}}
 
 
 def test_json_dump_refuses_other_objects():

@@ -314,13 +314,15 @@ def _default_lock_file() -> str:
 class AliasDict(dict[str, Any]):
     """A dict whose keys may have further names: an alias works like its key and is never listed."""
 
+    _aliases: Mapping[str, str] = {}  # while a pickle is read
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._aliases: dict[str, str] = {}
+        self._aliases = {}
 
     def add_alias(self, alias: str, canonical: str) -> None:
         """Let `alias` stand for the key `canonical`."""
-        self._aliases[alias] = canonical
+        self._aliases = {**self._aliases, alias: canonical}
 
     def _key(self, key: str) -> str:
         return self._aliases.get(key, key)
@@ -345,6 +347,14 @@ class AliasDict(dict[str, Any]):
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         return super().setdefault(self._key(key), default)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for key, value in dict(*args, **kwargs).items():
+            self[key] = value
+
+    def __ior__(self, other: Any) -> Self:  # type: ignore[override,misc]
+        self.update(other)
+        return self
 
 
 class ShellDict(dict[str, Any]):
@@ -383,6 +393,10 @@ def _to_json(obj: object) -> Any:
     for method in ("to_json", "to_dict"):
         if hasattr(obj, method):
             return getattr(obj, method)()
+    if isinstance(obj, Mapping):  # a view that is no dict
+        return dict(obj)
+    if isinstance(obj, (set, frozenset)):
+        return sorted(obj, key=str)
     raise AssertionError(
         "expected something that JSON knows or that has to_json or to_dict, found"
         f" {type(obj).__name__} {obj!r}"

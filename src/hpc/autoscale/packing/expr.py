@@ -263,7 +263,7 @@ class MinResource(Expr):
 
     def fit(self, view: View) -> Fit | Reject:
         available = view.free.get(self.name)
-        if available is None:
+        if available is None and self.name not in view.free:
             return Reject("UndefinedResource", self.name)
         unit = view.units.get(self.name)
         amount = self.amount if unit is None or self.sized else self.amount * unit.factor

@@ -154,6 +154,12 @@ class Finish(Protocol):
         is returned, if any."""
 
 
+def _noted(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy to hold later values against. What equals no copy of itself stands for itself."""
+    copies = copied(values)
+    return {name: copies[name] if same(copies[name], v) else v for name, v in values.items()}
+
+
 class NodeTemplate:
     """The new nodes of one bucket. A write into its resources is reported as one to the example
     node.
@@ -170,7 +176,7 @@ class NodeTemplate:
         # totals of a new node: live, may be written to
         self.resources = definition.resources = live_resources(self._example)
         # what the example node's available amounts were last brought in line with
-        self._seen = copied(self.resources)
+        self._seen = _noted(self.resources)
         self._derived: dict[str, Any] = {}
         self._applied: list[FinishNode] = []
         self._made_from = copied(self.resources)
@@ -189,11 +195,12 @@ class NodeTemplate:
     @property
     def example(self) -> Node:
         """The example node; resources that were written since show in what it has available."""
-        if self.resources != self._seen:
-            seen, self._seen = self._seen, copied(self.resources)
-            for name in seen.keys() - self._seen.keys():
+        now, seen = self.resources, self._seen
+        if now.keys() != seen.keys() or not all(map(same, now.values(), map(seen.get, now))):
+            self._seen = _noted(now)
+            for name in seen.keys() - now.keys():
                 self._example.available.pop(name, None)
-            for name, value in copied(self.resources).items():
+            for name, value in copied(now).items():
                 if name not in seen or not same(seen[name], value):
                     self._example.available[name] = value
         return self._example
@@ -212,7 +219,7 @@ class NodeTemplate:
         for name, value in self.resources.items():
             if before.get(name) is None:
                 self._derived[name] = value
-        self._seen = copied(self.resources)
+        self._seen = _noted(self.resources)
 
     def _forget(self) -> None:
         self._sample = self._shapes = None

@@ -115,6 +115,9 @@ class SharedConsumableConstraint(SharedConstraint):
         if isinstance(shared_resources, SharedConsumableResource):
             shared_resources = [shared_resources]
         self.shared_resources = list(shared_resources)
+        for pool in self.shared_resources:
+            if not isinstance(pool, SharedConsumableResource):
+                raise ConstraintError("a SharedConsumableResource as each pool", pool)
         self.amount = checked_amount(amount)
         self.decrement_once = decrement_once
         self._paid = False

@@ -305,6 +305,9 @@ class DefaultResource:
         if value is MISSING:
             self._complain("%s has no %r", node, self.value)
             return MISSING
+        if isinstance(value, Mapping):
+            self._complain("%r is no single value", self.value)
+            return MISSING
         if value is None:
             return None if self.allow_none and not self.modifier else MISSING
         return self._modified(value) if self.modifier else value
@@ -564,7 +567,9 @@ def _key_of(node: Node, attributes: Sequence[str], selecting: Sequence[str]) -> 
         else:
             seen.append(node.available.get(name, MISSING))
     seen.extend(has.values())
-    key = (tuple(has), tuple(seen), tuple(map(type, seen)))
+    # equal sizes may be written in different units, which their own numbers depend on
+    kinds = [(v.__class__, v.magnitude) if isinstance(v, ht.Size) else v.__class__ for v in seen]
+    key = (tuple(has), tuple(seen), tuple(kinds))
     try:
         hash(key)
     except TypeError:
