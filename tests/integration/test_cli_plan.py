@@ -116,6 +116,23 @@ def test_caps_are_told(grid):
     assert "8 nodes not asked for yet: is left for the next pass: at most 2 new nodes" in text
 
 
+def test_jobs_that_can_never_run_are_counted_apart(site_command, tmp_path):
+    """Also among those that are only counted; a pass, which does not work out all of it, does not
+    say that they wait."""
+    jobs = {f"big{n}": {f"oddity{n}": 1} for n in range(12)}
+    jobs |= {f"wide{n}": {"ncpus": 3 + n} for n in range(2)}
+    sizes = {"machine_types": [F4], "max_count": 1}
+    with a_site(tmp_path, {"htc": sizes}) as site:
+        site_command.serve(site)
+        site.new_jobs = lambda: [Job(f"{n}", c, iterations=9) for n, c in jobs.items()]
+        planned = " ".join(site_command("plan").split())
+        site_command("autoscale")
+    assert planned.count("can never run: no node has a resource") == 7
+    told = "! 5 jobs (big7, big8, big9, …) can never run: 5 other reasons: azscale explain JOB says"
+    assert told in planned and "jobs (wide0, wide1) wait: " in planned
+    assert "wait or can never run: 6 other reasons" in " ".join(site_command.errors.split())
+
+
 def test_jobs_that_wait(grid):
     """For a limit, as soon as it is free."""
     grid.scheduler.queue("a", slots=44)

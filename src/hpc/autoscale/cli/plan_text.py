@@ -36,18 +36,19 @@ NARROW = 80
 _PRICE = 14
 
 
-def print_plan(found: Rehearsal, stream: TextIO | None = None) -> None:
-    """Print a plan, as wide as the terminal is, up to 100 columns; 80 where there is none."""
-    for style, line in lines_of(found, text_width()):
+def print_plan(found: Rehearsal, stream: TextIO | None = None, *, judge_all: bool = False) -> None:
+    """Print a plan, as wide as the terminal is, up to 100 columns; 80 where there is none.
+    `judge_all`: it is worked out for all jobs why they wait, whatever that takes."""
+    for style, line in lines_of(found, text_width(), judge_all=judge_all):
         print_painted(line, style, stream)
 
 
-def lines_of(found: Rehearsal, width: int = NARROW) -> Iterator[Line]:
-    """The whole plan."""
+def lines_of(found: Rehearsal, width: int = NARROW, *, judge_all: bool = False) -> Iterator[Line]:
+    """The whole plan. `judge_all`: as for `print_plan`."""
     said = total(found.changes, found.before, found.after)
     sections = (
         [line for group in folded(found.changes) for line in _lines_of_group(group, width)],
-        [*_kept(found, width), *_waiting(found, width)],
+        [*_kept(found, width), *_waiting(found, width, judge_all)],
         [*_wrapped("plain", said, width, "")],
     )
     for number, lines in enumerate(filter(None, sections)):
@@ -131,9 +132,9 @@ def _kept(found: Rehearsal, width: int) -> Iterator[Line]:
         yield from _wrapped("plain", f"  {on_one_line(said)}", width, "    ")
 
 
-def _waiting(found: Rehearsal, width: int) -> Iterator[Line]:
+def _waiting(found: Rehearsal, width: int, judge_all: bool) -> Iterator[Line]:
     """Why jobs wait, and what is odd or went wrong."""
-    for kind, text in found.summary.details():
+    for kind, text in found.summary.details(judge_all=judge_all):
         if kind == "note":
             yield from _wrapped("plain", f"  {text}", width, "    ")
         else:

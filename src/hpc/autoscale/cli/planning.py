@@ -57,7 +57,7 @@ class PlanCommands(CommandLine):
             json.dump(_as_json(found), sys.stdout, indent=2)
             print()
         else:
-            print_plan(found)
+            print_plan(found, judge_all=True)  # the exit code needs it anyway
         sys.stdout.flush()
         if not found.summary.ok:
             raise PassIncomplete(found.summary)
