@@ -111,9 +111,14 @@ def test_caps_are_told(grid):
     """What is not asked for yet, and why."""
     grid.config["autoscale"] = {"max_new_nodes_per_pass": 2}
     grid.scheduler.queue("a", slots=40)
-    text = grid("plan", code=2)
-    assert "+ create  2 of htc/Standard_F4s" in text
-    assert "8 nodes not asked for yet: is left for the next pass: at most 2 new nodes" in text
+    text = " ".join(grid("plan", code=2).split())
+    assert "+ create 2 of htc/Standard_F4s" in text
+    held = "8 of the 10 new nodes are left for the next pass: at most 2 new nodes in one"
+    assert f"{held} [MaxNewNodes]" in text
+    assert held.replace("new nodes are", "are") in " ".join(grid("explain", "a").split())
+    grid.config["autoscale"] = {"max_new_nodes_per_pass": 9}
+    text = " ".join(grid("plan", code=2).split())
+    assert "1 of the 10 new nodes is left for the next pass: at most 9 new nodes in one" in text
 
 
 def test_jobs_that_can_never_run_are_counted_apart(site_command, tmp_path):

@@ -34,6 +34,8 @@ SIGNS: dict[str, tuple[str, Style]] = {
 }
 NARROW = 80
 _PRICE = 14
+_COMING = ("create", "start")
+_IS_LEFT = "is left"
 
 
 def print_plan(found: Rehearsal, stream: TextIO | None = None, *, judge_all: bool = False) -> None:
@@ -125,11 +127,22 @@ def _kept(found: Rehearsal, width: int) -> Iterator[Line]:
             key = (refusal.command, refusal.text, refusal.code)
             alike.setdefault(key, []).append(name)
     for (command, text, code), names in alike.items():
-        if command in ("create", "start"):
-            said = f"{counted(len(names), 'node')} not asked for yet: {text} [{code}]"
+        if command in _COMING:
+            said = f"{_not_asked_for(len(names), text, found)} [{code}]"
         else:
             said = f"{shorten(sorted(names, key=name_order))} kept: {text} [{code}]"
         yield from _wrapped("plain", f"  {on_one_line(said)}", width, "    ")
+
+
+def _not_asked_for(count: int, why: str, found: Rehearsal) -> str:
+    """A sentence about new nodes that a pass would not ask for; `why`: what is said of one."""
+    if not why.startswith(_IS_LEFT):
+        return f"{counted(count, 'node')} not asked for yet: {why}"
+    new = sum(row.count for row in found.changes if row.action in _COMING)
+    new += len({each.node.name for each in found.refused if each.command in _COMING})
+    of_all = f"{count} of the {counted(new, 'new node')}"
+    verb = "is left" if count == 1 else "are left"
+    return f"{of_all} {verb}{why.removeprefix(_IS_LEFT)}"
 
 
 def _waiting(found: Rehearsal, width: int, judge_all: bool) -> Iterator[Line]:
