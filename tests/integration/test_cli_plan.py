@@ -111,9 +111,31 @@ def test_caps_are_told(grid):
     """What is not asked for yet, and why."""
     grid.config["autoscale"] = {"max_new_nodes_per_pass": 2}
     grid.scheduler.queue("a", slots=40)
-    text = grid("plan", code=2)
-    assert "+ create  2 of htc/Standard_F4s" in text
-    assert "8 nodes not asked for yet: is left for the next pass: at most 2 new nodes" in text
+    text = " ".join(grid("plan", code=2).split())
+    assert "+ create 2 of htc/Standard_F4s" in text
+    held = "8 of the 10 new nodes are left for the next pass: at most 2 new nodes in one"
+    assert f"{held} [MaxNewNodes]" in text
+    assert held.replace("new nodes are", "are") in " ".join(grid("explain", "a").split())
+    grid.config["autoscale"] = {"max_new_nodes_per_pass": 9}
+    text = " ".join(grid("plan", code=2).split())
+    assert "1 of the 10 new nodes is left for the next pass: at most 9 new nodes in one" in text
+
+
+def test_jobs_that_can_never_run_are_counted_apart(site_command, tmp_path):
+    """Also among those that are only counted; a pass, which does not work out all of it, does not
+    say that they wait."""
+    jobs = {f"big{n}": {f"oddity{n}": 1} for n in range(12)}
+    jobs |= {f"wide{n}": {"ncpus": 3 + n} for n in range(2)}
+    sizes = {"machine_types": [F4], "max_count": 1}
+    with a_site(tmp_path, {"htc": sizes}) as site:
+        site_command.serve(site)
+        site.new_jobs = lambda: [Job(f"{n}", c, iterations=9) for n, c in jobs.items()]
+        planned = " ".join(site_command("plan").split())
+        site_command("autoscale")
+    assert planned.count("can never run: no node has a resource") == 7
+    told = "! 5 jobs (big7, big8, big9, …) can never run: 5 other reasons: azscale explain JOB says"
+    assert told in planned and "jobs (wide0, wide1) wait: " in planned
+    assert "wait or can never run: 6 other reasons" in " ".join(site_command.errors.split())
 
 
 def test_jobs_that_wait(grid):
@@ -232,12 +254,27 @@ def test_what_is_not_planned_is_not_done(site, monkeypatch):
     assert "NotPlanned" in site.errors
 
 
+def changed_node(site, **values):
+    """The first node is as given, by the server."""
+    for name, value in values.items():
+        setattr(site.cluster.nodes["htc-1"], name, value)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (lambda site: site.cluster.nodes.pop("htc-1"), "node htc-1 is gone"),
         (lambda site: site.config.update(idle_timeout=1000), "the configuration has changed"),
         (lambda site: site.scheduler.queue("x", slots=8), "job x is new"),
+        (
+            lambda site: changed_node(site, state="Failed", keep_alive=True),
+            "node htc-1 is in state Failed now, and was in state Ready, and is to be kept alive"
+            " now: ",
+        ),
+        (
+            lambda site: changed_node(site, keep_alive=True),
+            "node htc-1 is to be kept alive now: ",
+        ),
     ],
 )
 def test_a_world_that_has_moved(site, change, said):
@@ -312,7 +349,7 @@ def test_a_node_that_has_booted_on_is_no_reason(grid):
     grid.scheduler.jobs.clear()
     grid("apply", path, code=1)
     said = grid.errors.partition("nothing was changed: ")[2]
-    assert said.startswith("job a has ended, node htc-1 is Preparing Started")
+    assert said.startswith("job a has ended, node htc-1 is in state Preparing now")
 
 
 @pytest.mark.parametrize(("at_first", "then"), [(1e-9, 60), (60, 1e-9)])
@@ -370,7 +407,8 @@ def test_a_plan_that_somebody_has_changed(site):
     saved["made_from"]["jobs"]["other"] = "1 slots"
     (site.home / "plan.json").write_text(json.dumps(saved))
     site("apply", path, code=1)
-    assert "its fingerprint is another" in site.errors
+    assert "make it again (its checksum is another)" in site.errors
+    assert "Error(" not in site.errors
 
 
 @pytest.mark.parametrize(
@@ -406,7 +444,9 @@ def test_a_plan_that_was_cut_off(site):
     for end in (0, 1, len(text) // 2, len(text) - 3):
         (site.home / "plan.json").write_text(text[:end])
         site("apply", path, code=1)
-        assert "expected JSON, found" in site.errors
+        found = "JSON that was cut off at line" if end else "an empty file"
+        assert f"expected JSON, found {found}" in site.errors
+        assert "char" not in site.errors and "Expecting" not in site.errors
     (site.home / "plan.json").write_bytes(b"\xff\xfe garbage")
     site("apply", path, code=1)
     assert "expected JSON, found" in site.errors
@@ -444,7 +484,33 @@ def test_a_plan_of_another_cluster(site):
         "Other", (type(site.cluster),), {"cluster_name": property(lambda self: "other")}
     )
     site("apply", path, code=1)
-    assert "it is for cluster clusty, and this is cluster other" in site.errors
+    said = "it is for cluster clusty, this configuration is of cluster other"
+    assert said in site.errors and "nothing was changed" in site.errors
+
+
+def test_what_goes_wrong_over_http_is_said_in_words(site_command, tmp_path):
+    """A plan that was carried out before, and one of another cluster, whose server is not asked."""
+    path = str(tmp_path / "plan.json")
+    with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as site:
+        site.config |= WITHOUT_HOSTS
+        site.want(1)
+        site.run()
+        site.new_jobs = list
+        site.wait(60)
+        site.run()
+        site.wait(IDLE)
+        site_command.serve(site)
+        assert "- delete  htc-1" in site_command("plan", "--out", path)
+        site_command("apply", path)
+        site_command("apply", path)
+        now = "in state Terminating with target state Terminated now"
+        was = "in state Ready with target state Started"
+        assert f"node htc-1 is {now}, and was {was}: " in site_command.errors
+        site_command.serve(site, cluster_name="second", url="http://127.0.0.1:1")
+        site_command("apply", path)
+        here = "this configuration is of cluster second at http://127.0.0.1:1"
+        there = f"cluster c at {site.config['url']}"
+        assert f"it is for {there}, {here}" in site_command.errors
 
 
 def test_an_old_plan(site):

@@ -209,12 +209,21 @@ def test_the_configuration_of_the_site_counts_and_its_server_does_not(
         (["--compare", "packing.objective=cots"], "packing.objective"),
         (["--compare", "packing.policy=cheepest"], "did you mean 'cheapest'?"),
         (["--compare", "scheduler=slurm"], "scheduler: expected easy or fcfs"),
-        (["--nodes", "0"], "nodes: expected a whole number above 0"),
+        (["--nodes", "0"], "--nodes: expected a whole number above 0"),
         (["--vm-size", "Standard_F16s_v3000"], "expected a known VM size"),
+        (
+            ["--vm-size", "F16s_v2"],
+            "error: --vm-size: expected a known VM size, found 'F16s_v2'; did",
+        ),
+        (["--vm-size", "F16s_v2"], "did you mean 'Standard_F16s_v2'?"),
+        (["--compare", "vm_size=F16s_v2"], "error: vm_size: expected a known VM size, found"),
+        (["--region", "wetus2"], "--region: expected a known region, found 'wetus2'; did you mean"),
+        (["--days", "-1"], "--days: expected days above 0, found -1"),
+        (["--start", "-1"], "--start: expected days, 0 or more, found -1"),
         (["--start", "99"], "expected days with jobs"),
         (["--cluster", "/nowhere.json"], "/nowhere.json"),
         (["--queue", "1"], "--queue: expected NAME=NODEARRAY, found '1'"),
-        (["--queue", "2=compute"], "queues: expected a queue of the recorded jobs (1), found '2'"),
+        (["--queue", "2=compute"], "--queue: expected a queue of the recorded jobs (1), found '2'"),
         (["--partition", "1=compute"], "expected a partition of the recorded jobs (none)"),
         (["--queue", "1=compte"], "found 'compte'; did you mean 'compute'"),
         (["--compare", "queues=1"], "queues: expected an object with a nodearray for each queue"),
@@ -226,6 +235,29 @@ def test_what_cannot_be_simulated_is_refused_in_one_line(
 ) -> None:
     err = refused(capsys, trace, *argv)
     assert said in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["--vm-size", "F16s_v2"], 2),
+        (["--region", "wetus2"], 2),
+        (["--days", "-1"], 2),
+        (["--start", "99"], 2),
+        (["--queue", "1=htc"], 2),
+        (["--compare", "vm_size=F16s_v2"], 2),
+        (["--compare", "idle_timeout=soon"], 2),
+        (["-c", "/nowhere.json"], 1),
+        (["--cluster", "/nowhere.json"], 1),
+    ],
+)
+def test_a_wrong_command_line_has_the_exit_code_of_one(
+    trace: Path, capsys: pytest.CaptureFixture[str], argv: list[str], code: int
+) -> None:
+    """And what is wrong in a file has that of a failure."""
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(trace), *argv])
+    assert ended.value.code == code, capsys.readouterr().err
 
 
 def test_without_a_size_of_the_machine_one_has_to_say_it(

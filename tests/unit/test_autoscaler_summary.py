@@ -74,7 +74,8 @@ def test_jobs_whose_reasons_are_not_known_to_be_one():
     assert (
         lines[1:]
         == [
-            "  4992 jobs (8, 9, 10, …) wait: 4992 other reasons: azscale explain JOB says which",
+            "  4992 jobs (8, 9, 10, …) wait or can never run: 4992 other reasons:"
+            " azscale explain JOB says which",
             "  8 jobs (0, 1, 2, …) wait: no",
         ][::-1]
     )

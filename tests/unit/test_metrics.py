@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from builders.failing_cloud import F4, a_site
 from builders.fake_scheduler import cluster, now, raising, run, scheduler
+from builders.site_commands import site_command as site_command
 from hpc.autoscale.autoscaler.steps import STEPS
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
@@ -146,6 +148,40 @@ def test_each_set_of_labels_occurs_once():
     assert text.count(labels) == 2
     assert samples(text)[f"hpc_autoscale_bucket_available_nodes{labels}"] == 8
     assert samples(text)[f"hpc_autoscale_bucket_active_nodes{labels}"] == 4
+
+
+def test_what_the_server_does_not_count_is_not_zero():
+    """Nor is what several buckets have together, where one of them is not counted."""
+    known = {"definition": {"machineType": "F4"}, "availableCount": 2, "activeCount": 1}
+    unknown = {"definition": {"machineType": "F4"}, "availableCount": None}
+    arrays = [
+        {"name": "some", "buckets": [known, unknown]},
+        {"name": "away", "buckets": [{**known, "valid": False}]},
+    ]
+    found = samples(text_of(of_pass(1.0, (), 0, {}, {"nodearrays": arrays})))
+    buckets = {name: value for name, value in found.items() if "_bucket_" in name}
+    assert buckets == {'hpc_autoscale_bucket_active_nodes{nodearray="away",vm_size="F4"}': 1}
+
+
+def test_nothing_is_offered_where_a_nodearray_is_disabled(site_command, tmp_path):
+    """As in the list of buckets; the page about the journal marks it."""
+    off = {"Configuration": {"autoscale": {"enabled": False}}}
+    arrays = {"htc": {"machine_types": [F4]}, "off": {"machine_types": [F4], "attributes": off}}
+    with a_site(tmp_path, arrays) as site:
+        site_command.serve(site, journal={})
+        site_command("autoscale")
+        found = samples(site_command("metrics"))
+        listed = site_command("buckets")
+    offered, used = (
+        {name for name in found if name.startswith(f"hpc_autoscale_bucket_{each}_nodes")}
+        for each in ("available", "active")
+    )
+    assert (len(offered), len(used)) == (1, 2) and "htc" in offered.pop()
+    assert "htc" in listed and "off" not in listed
+    page = tmp_path / "page.html"
+    site_command("report", "-o", str(page))
+    marked = f"off/{F4}: nodes (the nodearray has autoscale.enabled=false)"
+    assert page.read_text().count(marked) == 2  # the row, and its bar for who cannot see it
 
 
 def test_no_figures_fail_no_pass(run, files, tmp_path, caplog):

@@ -29,7 +29,7 @@ Detail = Literal["waits", "note", "error"]
 """What a line beside the first is about: jobs, something odd, something that went wrong."""
 
 GROUPS_JUDGED = 8
-"""For how many groups of jobs that are alike it is worked out why they wait."""
+"""For how many groups of jobs that are alike a pass works out, and says, why they wait."""
 
 _NAMED_JOBS = 3
 
@@ -129,32 +129,49 @@ class SetAsideJob:
 @dataclass(frozen=True)
 class StuckJobs:
     """Jobs that wait for the same: how many, the names of the first, and why. `never`: they cannot
-    run whatever happens. `until`: unix time at which it may change, where that is known."""
+    run whatever happens; None where that was not worked out. `until`: unix time at which it may
+    change, where that is known."""
 
     count: int
     names: Sequence[str]
     code: str
     cause: str
-    never: bool = False
+    never: bool | None = False
     until: float | None = None
 
     def __str__(self) -> str:
         more = ", …" if self.count > len(self.names) else ""
-        how = "can never run" if self.never else "waits" if self.count == 1 else "wait"
+        waits = "waits" if self.count == 1 else "wait"
+        how = {True: "can never run", False: waits, None: f"{waits} or can never run"}[self.never]
         said = f"{counted(self.count, 'job')} ({', '.join(self.names)}{more}) {how}: {self.cause}"
         if self.until is not None and "next try" not in said:
             said += f"; next try {at_time(self.until)}"
         return on_one_line(said)
 
 
-def stuck_jobs(unsatisfied: Sequence[UnsatisfiedJob]) -> list[StuckJobs]:
-    """Jobs by the first cause that they wait for, most jobs first; those whose cause was not worked
-    out are the last."""
+def stuck_jobs(
+    unsatisfied: Sequence[UnsatisfiedJob], *, judge_all: bool = False
+) -> list[StuckJobs]:
+    """Jobs by the first cause that they wait for, most jobs first. `GROUPS_JUDGED` groups are told
+    one by one; of the others last how many there are. `judge_all`: it is worked out for all jobs
+    why they wait, so that those that can never run are told apart among the others, too."""
     alike = sorted(
         partition(unsatisfied, lambda job: id(job.cause)).values(), key=len, reverse=True
     )
+    most = len(alike) if judge_all else GROUPS_JUDGED
+    found = _by_cause(alike[:most])
+    others = found[GROUPS_JUDGED:]
+    found = found[:GROUPS_JUDGED]
+    for never in (True, False):
+        alone = [group for group in others if group.never is never]
+        found += _folded([(group.count, group.names[0]) for group in alone], never)
+    return found + _folded([(len(jobs), jobs[0].name) for jobs in alike[most:]], None)
+
+
+def _by_cause(alike: Iterable[Sequence[UnsatisfiedJob]]) -> list[StuckJobs]:
+    """Groups of jobs that are alike, those with one cause together; most jobs first."""
     judged: dict[tuple[str, str], StuckJobs] = {}
-    for jobs in alike[:GROUPS_JUDGED]:
+    for jobs in alike:
         verdict = jobs[0].verdict
         cause = verdict.causes[0].text if verdict.causes else verdict.line
         known = judged.get((verdict.code, cause))
@@ -167,13 +184,17 @@ def stuck_jobs(unsatisfied: Sequence[UnsatisfiedJob]) -> list[StuckJobs]:
             verdict.stand is Stand.NEVER,
             verdict.until,
         )
-    found = sorted(judged.values(), key=lambda each: -each.count)
-    rest = alike[GROUPS_JUDGED:]
-    if rest:
-        first = [jobs[0].name for jobs in rest[:_NAMED_JOBS]]
-        said = f"{len(rest)} other reasons: azscale explain JOB says which"
-        found.append(StuckJobs(sum(map(len, rest)), first, "", said))
-    return found
+    return sorted(judged.values(), key=lambda each: -each.count)
+
+
+def _folded(groups: Sequence[tuple[int, str]], never: bool | None) -> list[StuckJobs]:
+    """Groups that are only counted, as one: the number of jobs of each, and the name of the
+    first."""
+    if not groups:
+        return []
+    jobs, names = sum(count for count, _ in groups), [name for _, name in groups[:_NAMED_JOBS]]
+    said = f"{counted(len(groups), 'other reason')}: azscale explain JOB says which"
+    return [StuckJobs(jobs, names, "", said, never)]
 
 
 @dataclass(frozen=True)
@@ -301,9 +322,9 @@ class PassSummary:
         parts = ", ".join([counted(self.jobs, "job"), *filter(None, said)])
         return on_one_line(f"{head}{parts}, in {self.duration:.1f} s")
 
-    def details(self) -> Iterator[tuple[Detail, str]]:
+    def details(self, *, judge_all: bool = False) -> Iterator[tuple[Detail, str]]:
         """What there is to say beside what was done, a line each: why jobs wait, and what is odd or
-        went wrong."""
+        went wrong. `judge_all`: as for `stuck_jobs`."""
         if self.cost is not None:
             yield "note", f"new nodes: {self.cost}"
         rest: list[tuple[Detail, Sequence[object]]] = [
@@ -311,7 +332,7 @@ class PassSummary:
             ("note", self.notes),
             ("error", self.errors),
         ]
-        for group in stuck_jobs(self.unsatisfied):
+        for group in stuck_jobs(self.unsatisfied, judge_all=judge_all):
             yield "waits", str(group)
         for kind, things in rest:
             for thing in things[:NAMED_AT_MOST]:

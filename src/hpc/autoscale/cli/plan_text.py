@@ -34,20 +34,23 @@ SIGNS: dict[str, tuple[str, Style]] = {
 }
 NARROW = 80
 _PRICE = 14
+_COMING = ("create", "start")
+_IS_LEFT = "is left"
 
 
-def print_plan(found: Rehearsal, stream: TextIO | None = None) -> None:
-    """Print a plan, as wide as the terminal is, up to 100 columns; 80 where there is none."""
-    for style, line in lines_of(found, text_width()):
+def print_plan(found: Rehearsal, stream: TextIO | None = None, *, judge_all: bool = False) -> None:
+    """Print a plan, as wide as the terminal is, up to 100 columns; 80 where there is none.
+    `judge_all`: it is worked out for all jobs why they wait, whatever that takes."""
+    for style, line in lines_of(found, text_width(), judge_all=judge_all):
         print_painted(line, style, stream)
 
 
-def lines_of(found: Rehearsal, width: int = NARROW) -> Iterator[Line]:
-    """The whole plan."""
+def lines_of(found: Rehearsal, width: int = NARROW, *, judge_all: bool = False) -> Iterator[Line]:
+    """The whole plan. `judge_all`: as for `print_plan`."""
     said = total(found.changes, found.before, found.after)
     sections = (
         [line for group in folded(found.changes) for line in _lines_of_group(group, width)],
-        [*_kept(found, width), *_waiting(found, width)],
+        [*_kept(found, width), *_waiting(found, width, judge_all)],
         [*_wrapped("plain", said, width, "")],
     )
     for number, lines in enumerate(filter(None, sections)):
@@ -124,16 +127,27 @@ def _kept(found: Rehearsal, width: int) -> Iterator[Line]:
             key = (refusal.command, refusal.text, refusal.code)
             alike.setdefault(key, []).append(name)
     for (command, text, code), names in alike.items():
-        if command in ("create", "start"):
-            said = f"{counted(len(names), 'node')} not asked for yet: {text} [{code}]"
+        if command in _COMING:
+            said = f"{_not_asked_for(len(names), text, found)} [{code}]"
         else:
             said = f"{shorten(sorted(names, key=name_order))} kept: {text} [{code}]"
         yield from _wrapped("plain", f"  {on_one_line(said)}", width, "    ")
 
 
-def _waiting(found: Rehearsal, width: int) -> Iterator[Line]:
+def _not_asked_for(count: int, why: str, found: Rehearsal) -> str:
+    """A sentence about new nodes that a pass would not ask for; `why`: what is said of one."""
+    if not why.startswith(_IS_LEFT):
+        return f"{counted(count, 'node')} not asked for yet: {why}"
+    new = sum(row.count for row in found.changes if row.action in _COMING)
+    new += len({each.node.name for each in found.refused if each.command in _COMING})
+    of_all = f"{count} of the {counted(new, 'new node')}"
+    verb = "is left" if count == 1 else "are left"
+    return f"{of_all} {verb}{why.removeprefix(_IS_LEFT)}"
+
+
+def _waiting(found: Rehearsal, width: int, judge_all: bool) -> Iterator[Line]:
     """Why jobs wait, and what is odd or went wrong."""
-    for kind, text in found.summary.details():
+    for kind, text in found.summary.details(judge_all=judge_all):
         if kind == "note":
             yield from _wrapped("plain", f"  {text}", width, "    ")
         else:

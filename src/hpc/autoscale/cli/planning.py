@@ -13,11 +13,13 @@ from typing import Any
 
 from hpc.autoscale.autoscaler import PassSummary, hooks
 from hpc.autoscale.autoscaler.commanding import BOUNDS
+from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.plan_text import print_plan
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.node.operations import where
 from hpc.autoscale.rehearsal import PassPlan, PlanError, Rehearsal
 from hpc.autoscale.rehearsal.plan import Bounds, left_undone
 
@@ -57,7 +59,7 @@ class PlanCommands(CommandLine):
             json.dump(_as_json(found), sys.stdout, indent=2)
             print()
         else:
-            print_plan(found)
+            print_plan(found, judge_all=True)  # the exit code needs it anyway
         sys.stdout.flush()
         if not found.summary.ok:
             raise PassIncomplete(found.summary)
@@ -77,6 +79,7 @@ class PlanCommands(CommandLine):
         more."""
         plan = PassPlan.read(plan_file)
         driver = self._fresh_driver(config)
+        _check_cluster(plan_file, plan, hooks.prepared_config(driver, dict(config)))
         lock = hooks.new_lock(driver, hooks.prepared_config(driver, dict(config)))
         try:
             now = self._rehearsed(plan.config_of_a_pass(config))
@@ -99,6 +102,20 @@ class PlanCommands(CommandLine):
         reporter = SummaryReporter(errors=False)
         with stop_on_signals():
             return self._autoscaler(bounded, dry_run=False, reporter=reporter).run_locked()
+
+
+def _check_cluster(plan_file: str, plan: PassPlan, config: Config) -> None:
+    """PlanError where a plan is for another cluster than the configuration, before anything is
+    asked there."""
+    try:
+        here = where(new_cluster_bindings(config))
+    except AutoscaleError:
+        return  # the pass says what is wrong
+    if plan.cluster != here:
+        raise PlanError(
+            f"{plan_file} is not carried out, nothing was changed: it is for {plan.cluster}, this"
+            f" configuration is of {here}"
+        )
 
 
 def _as_json(found: Rehearsal) -> Mapping[str, Any]:

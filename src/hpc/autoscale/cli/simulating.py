@@ -22,6 +22,8 @@ from hpc.autoscale.util import json_dump, load_config
 
 if TYPE_CHECKING:
     from hpc.autoscale.traces.measures import Measures
+    from hpc.autoscale.traces.playing import Play
+    from hpc.autoscale.traces.workload import Trace, TraceJob
 
 _DAY = 86400.0
 # The width of the whole table, and of a figure in it.
@@ -106,7 +108,6 @@ class SimulationCommands(CommandLine):
     ) -> None:
         """Plays a recorded workload through the loop on a simulated cluster, and says what it would
         have waited and cost."""
-        from hpc.autoscale.traces.choices import Choice, changed, plays_of, with_value
         from hpc.autoscale.traces.comparing import play_all
         from hpc.autoscale.traces.measures import as_recorded
         from hpc.autoscale.traces.opening import read_trace
@@ -116,28 +117,58 @@ class SimulationCommands(CommandLine):
         workload = read_trace(trace, form, memory_unit or MEMORY_UNIT)
         for sentence in (*workload.problems, *workload.set_aside.sentences()):
             warn("%s: %s", trace, sentence)
-        jobs = workload.part(start * _DAY, None if days is None else days * _DAY)
-        if not jobs:
-            raise ConfigurationException(
-                f"--start, --days: expected days with jobs, found none: {trace} has those of"
-                f" {_days_of(workload.jobs[-1].submitted - workload.jobs[0].submitted)}"
-            )
-        choice = Choice(config=content, cluster=given.pop("cluster", None))
+        jobs = _part(workload, start, days)
         given["queues"] = _pairs("--queue", queue)
         given["partitions"] = _pairs("--partition", partition)
-        try:
-            for key, value in given.items():
-                if value is not None:
-                    choice = with_value(choice, key, value)
-            choices = [choice, *(changed(choice, text) for text in compare)]
-        except ConfigurationException as problem:
-            raise CommandLineError(str(problem)) from None
-        plays = plays_of(choices, workload)
+        plays = _plays(content, workload, given, compare)
         if journal is not None:
             plays[0] = replace(plays[0], journal=_new_directory(journal))
         found = play_all(plays, jobs, _progress(plays, jobs))
         recorded = as_recorded(workload, jobs)
         _print([*([recorded] if recorded else []), *found], output_format or "table")
+
+
+def _part(workload: Trace, start: float, days: float | None) -> list[TraceJob]:
+    """The jobs of the days that were asked for; CommandLineError when there are none."""
+    if not start >= 0:
+        raise CommandLineError(f"--start: expected days, 0 or more, found {start:g}")
+    if days is not None and not days > 0:
+        raise CommandLineError(f"--days: expected days above 0, found {days:g}")
+    jobs = workload.part(start * _DAY, None if days is None else days * _DAY)
+    if not jobs:
+        raise CommandLineError(
+            f"--start, --days: expected days with jobs, found none: {workload.path} has those of"
+            f" {_days_of(workload.jobs[-1].submitted - workload.jobs[0].submitted)}"
+        )
+    return jobs
+
+
+def _plays(
+    config: dict[str, Any], workload: Trace, given: dict[str, Any], compare: Sequence[str]
+) -> list[Play]:
+    """What is played: what the options say, and that with each of the changes. `given`: values of
+    options by the key of a choice. CommandLineError for what cannot be played because of them."""
+    from hpc.autoscale.traces.choices import Choice, ChoiceError, changed, play_of, with_value
+
+    choice = Choice(config=config, cluster=given.pop("cluster", None))
+    try:
+        for key, value in given.items():
+            if value is not None:
+                choice = with_value(choice, key, value)
+        plays = [play_of(choice, workload)]
+    except ChoiceError as problem:
+        key, _, said = str(problem).partition(":")
+        raise CommandLineError(f"{_option(key)}:{said}") from None
+    try:
+        return [*plays, *(play_of(changed(choice, text), workload) for text in compare)]
+    except ConfigurationException as problem:
+        raise CommandLineError(str(problem)) from None
+
+
+def _option(key: str) -> str:
+    """The option that sets a key of a choice."""
+    word = {"queues": "queue", "partitions": "partition"}.get(key, key)
+    return f"--{word.replace('_', '-')}"
 
 
 def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:

@@ -152,7 +152,8 @@ class _Case:
         never = set(map(id, found.never))
         waiting: list[UnsatisfiedJob | SetAsideJob] = [*summary.unsatisfied, *summary.set_aside]
         self.waiting = [(job.name, _why(job), id(job) in never) for job in waiting]
-        self.details = [(kind, text) for kind, text in summary.details() if kind != "note"]
+        told = summary.details(judge_all=True)  # `found.never` has done that
+        self.details = [(kind, text) for kind, text in told if kind != "note"]
         self.errors = [*map(str, summary.errors)]
 
     def to_dict(self) -> dict[str, Any]:

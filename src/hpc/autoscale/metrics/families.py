@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.ccbindings.models import is_disabled
 from hpc.autoscale.journal.records import PassRecord
 from hpc.autoscale.metrics.exposition import Metric
 from hpc.autoscale.metrics.health import COUNTED, Health
@@ -136,15 +137,25 @@ def _of_limits(status: Mapping[str, Any]) -> list[Metric]:
     room = Metric(f"{PREFIX}bucket_available_nodes", "Nodes that may still be created.")
     used = Metric(f"{PREFIX}bucket_active_nodes", "Nodes that count against the limits.")
     # one sample for each set of labels: Prometheus refuses the whole text otherwise
-    free: Counter[tuple[str, str]] = Counter()
-    active: Counter[tuple[str, str]] = Counter()
+    free: dict[tuple[str, str], list[object]] = {}
+    active: dict[tuple[str, str], list[object]] = {}
     for array in arrays:
+        is_off = is_disabled(array.get("nodearray"))
         for bucket in array.get("buckets") or ():
             size = str((bucket.get("definition") or {}).get("machineType"))
             key = str(array.get("name")), size
-            free[key] += bucket.get("availableCount") or 0
-            active[key] += bucket.get("activeCount") or 0
-    for (name, size), count in free.items():
-        room.add(count, nodearray=name, vm_size=size)
-        used.add(active[name, size], nodearray=name, vm_size=size)
+            active.setdefault(key, []).append(bucket.get("activeCount"))
+            if not is_off and bucket.get("valid") is not False:
+                free.setdefault(key, []).append(bucket.get("availableCount"))
+    for family, counts in ((room, free), (used, active)):
+        for (name, size), known in counts.items():
+            _add_sum(family, known, nodearray=name, vm_size=size)
     return [room, used]
+
+
+def _add_sum(family: Metric, counts: Iterable[object], **labels: str) -> None:
+    """The sum of counts as a sample; none where one of them is not known."""
+    known = list(counts)
+    numbers = [count for count in known if isinstance(count, int)]
+    if len(numbers) == len(known):
+        family.add(sum(numbers), **labels)

@@ -37,7 +37,9 @@ FORMAT = "azscale plan"
 VERSION = 1
 
 _NOTHING_NAMED = "time has passed, or what the autoscaler remembers is another"
-_CHANGED = "it was changed since it was written, or is damaged: make it again"
+_CHANGED = (
+    "it was changed since it was written, or is damaged: make it again (its checksum is another)"
+)
 
 _GOING = ("drain", "delete", "stop_worker")
 
@@ -99,11 +101,14 @@ class PassPlan:
         version, or one that was changed."""
         try:
             with open(sys.stdin.fileno() if path == "-" else path, "rb", closefd=path != "-") as f:
-                saved = json.loads(f.read())
+                text = f.read()
         except OSError as problem:
             raise PlanError(f"plan {path}: {unreadable(problem)}") from problem
+        try:
+            saved = json.loads(text)
         except (ValueError, RecursionError) as problem:
-            raise PlanError(f"plan {path}: expected JSON, found: {problem}") from problem
+            found = _instead_of_json(text, problem)
+            raise PlanError(f"plan {path}: expected JSON, found {found}") from problem
         if not isinstance(saved, dict) or saved.get("format") != FORMAT:
             raise PlanError(
                 f"plan {path}: expected what `azscale plan --out` writes, found other JSON"
@@ -114,12 +119,12 @@ class PassPlan:
                 f" {saved.get('version')!r}: make it again with this version of azscale"
             )
         try:
-            found = cls._from_dict(saved)
+            plan = cls._from_dict(saved)
         except (TypeError, KeyError, ValueError, AttributeError) as problem:
-            raise PlanError(f"plan {path}: {_CHANGED} ({problem!r})") from problem
-        if found.to_dict()["checksum"] != saved.get("checksum"):
-            raise PlanError(f"plan {path}: {_CHANGED} (its checksum is another)")
-        return found
+            raise PlanError(f"plan {path}: {_CHANGED}") from problem
+        if plan.to_dict()["checksum"] != saved.get("checksum"):
+            raise PlanError(f"plan {path}: {_CHANGED}")
+        return plan
 
     @classmethod
     def _from_dict(cls, saved: Mapping[str, Any]) -> PassPlan:
@@ -231,6 +236,19 @@ def _is_booting_on(before: str | None, after: str | None) -> bool:
     return is_as_it_was and len(came) == 2 and came[0] in BOOTING and came[1] in (*BOOTING, "Ready")
 
 
+def _instead_of_json(text: bytes, problem: Exception) -> str:
+    """What a text is that is no JSON, in words."""
+    if not text.strip():
+        return "an empty file"
+    if isinstance(problem, UnicodeDecodeError):
+        return "bytes that are no UTF-8 text"
+    if not isinstance(problem, json.JSONDecodeError):
+        return "more digits or brackets than a plan can have"
+    is_cut_off = problem.pos >= len(problem.doc.rstrip()) or "Unterminated" in problem.msg
+    said = "JSON that was cut off" if is_cut_off else "something else"
+    return f"{said} at line {problem.lineno}, column {problem.colno}"
+
+
 def _setting(name: str, before: str | None, after: str | None) -> str:
     return f"the configuration has changed ({name})"
 
@@ -246,8 +264,23 @@ def _node(name: str, before: str | None, after: str | None) -> str:
         return f"node {name} is new"
     if before.split(" ")[0] != after.split(" ")[0]:
         return f"node {name} is another one of that name"
-    changed = " ".join(after.split(" ")[1:])
-    return f"node {name} is {changed} now, and was {' '.join(before.split(' ')[1:])}"
+    was, now = _state_of(before), _state_of(after)
+    labels = ("in state", "with target state")
+    pairs = list(zip(labels, was[:2], now[:2], strict=True))
+    before = " ".join(f"{label} {old}" for label, old, new in pairs if old != new)
+    after = " ".join(f"{label} {new}" for label, old, new in pairs if old != new)
+    said = [f"is {after} now, and was {before}"] if before else []
+    if was[2] != now[2]:
+        said.append("is to be kept alive now" if now[2] else "is not to be kept alive any more")
+    return f"node {name} {', and '.join(said)}"
+
+
+def _state_of(kept: str) -> tuple[str, str, bool]:
+    """State, target state, and whether it is to be kept alive, of what `Inputs` has of a node."""
+    words = kept.split(" ")[1:]
+    is_kept = words[-1:] == ["True"]
+    state, *target = words[: len(words) - is_kept] or ["unknown"]
+    return state, " ".join(target) or "unknown", is_kept
 
 
 def _job(name: str, before: str | None, after: str | None) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.ccbindings.models import is_disabled
 from hpc.autoscale.explaining.limit_words import reason_in_words
 from hpc.autoscale.journal import PassRecord
 from hpc.autoscale.metrics import Health
@@ -430,9 +431,11 @@ def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[
     record = array.get("nodearray") or {}
     kind = "spot" if record.get("Interruptible") else "core"
     place = record.get("Region")
-    name = array.get("name")
+    name = f"{array.get('name')}/{size}: nodes"
+    if is_disabled(record):
+        name += " (the nodearray has autoscale.enabled=false)"
     rows = (
-        (f"{name}/{size}: nodes", bucket.get("activeCount"), bucket.get("maxCount")),
+        (name, bucket.get("activeCount"), bucket.get("maxCount")),
         (
             f"{kind} quota of {place}: cores",
             bucket.get("regionalConsumedCoreCount"),

@@ -11,13 +11,19 @@ import copy
 import json
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config import check_config, config_schema
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.node.nodemanager.policies import configured_policy
+from hpc.autoscale.node.vm_sizes.info import (
+    all_possible_locations,
+    get_aux_vm_size_info,
+    suggest_vm_size,
+)
 from hpc.autoscale.simulator.description import ClusterDescription, Description, Nodearray
 from hpc.autoscale.simulator.errors import DescriptionError
 from hpc.autoscale.simulator.loading import describe, load_description
@@ -62,6 +68,11 @@ _OF_THE_SITE = frozenset(
         "weights",
     }
 )
+
+
+class ChoiceError(ConfigurationException):
+    """A value of a choice that cannot be simulated. The message begins with the key of the choice,
+    a colon after it."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +178,7 @@ def with_value(choice: Choice, key: str, value: Any) -> Choice:
     if key in _EXPECTED:
         expected, is_right = _EXPECTED[key]
         if not is_right(value):
-            raise ConfigurationException(f"{key}: expected {expected}, found {value!r}")
+            raise ChoiceError(f"{key}: expected {expected}, found {value!r}")
         return replace(choice, **{key: value})
     *above, last = key.split(".")
     known = [*SIMULATED, *config_schema()["properties"]]
@@ -200,7 +211,8 @@ def _value(text: str) -> Any:
 def play_of(choice: Choice, trace: Trace) -> Play:
     """What is played for a choice.
 
-    Raises ConfigurationException, DescriptionError or TraceError.
+    Raises ConfigurationException (ChoiceError for what the choice itself names), DescriptionError
+    or TraceError.
     """
     config = {key: value for key, value in choice.config.items() if key not in _OF_THE_SITE}
     check_config(config)
@@ -212,7 +224,10 @@ def play_of(choice: Choice, trace: Trace) -> Play:
     interval = choice.interval or (float(given) if given else INTERVAL)
     fixed = _all_nodes(description) if choice.fixed else 0
     uses = Uses(choice.memory, choice.gpus, choice.dependencies, choice.queues, choice.partitions)
-    uses.check(trace.jobs, [array.name for array in arrays])
+    try:
+        uses.check(trace.jobs, [array.name for array in arrays])
+    except ConfigurationException as problem:
+        raise ChoiceError(str(problem)) from None
     return Play(
         choice.name,
         description,
@@ -227,14 +242,10 @@ def play_of(choice: Choice, trace: Trace) -> Play:
     )
 
 
-def plays_of(choices: Sequence[Choice], trace: Trace) -> list[Play]:
-    """What is played for each of these choices; all are checked first."""
-    return [play_of(choice, trace) for choice in choices]
-
-
 def _description(choice: Choice, trace: Trace) -> Description:
     if choice.cluster is not None:
         return load_description(choice.cluster)
+    _check_size(choice)
     size: dict[str, Any] = {"name": choice.vm_size}
     if choice.cores_per_node is not None:
         # of memory nothing is asked
@@ -255,6 +266,23 @@ def _description(choice: Choice, trace: Trace) -> Description:
     nodes = choice.nodes or _nodes_of(trace, cores)
     array["max_count"] = cluster["max_count"] = nodes
     return describe(described)
+
+
+def _check_size(choice: Choice) -> None:
+    """ChoiceError for a VM size or a region that nobody knows."""
+    region, size = ht.Location(choice.region), ht.VMSize(choice.vm_size)
+    if get_aux_vm_size_info(region, size).vcpu_count > 0:
+        return
+    regions = all_possible_locations()
+    if choice.region not in regions:
+        hint = did_you_mean(choice.region, regions)
+        raise ChoiceError(f"region: expected a known region, found {choice.region!r}{hint}")
+    meant = suggest_vm_size(choice.vm_size)
+    if meant == choice.vm_size:
+        hint = f", which is not known in {choice.region}"
+    else:
+        hint = f"; did you mean {meant!r}?" if meant else ""
+    raise ChoiceError(f"vm_size: expected a known VM size, found {choice.vm_size!r}{hint}")
 
 
 def _cores_of(description: Description) -> int:
@@ -298,7 +326,7 @@ def _all_nodes(description: Description) -> int:
     cluster = next(iter(description.clusters.values()))
     arrays = _arrays(cluster)
     if len(arrays) != 1 or len(arrays[0].machine_types) != 1:
-        raise ConfigurationException(
+        raise ChoiceError(
             "fixed: expected one nodearray with one VM size, found"
             f" {', '.join(array.name for array in arrays)}"
         )

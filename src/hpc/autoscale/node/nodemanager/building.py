@@ -19,6 +19,7 @@ from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
     ClusterStatus,
     NodearrayBucketStatus,
+    is_disabled,
 )
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import counted
@@ -118,7 +119,7 @@ class Built:
     def _read_part(self, part: ClusterStatus) -> None:
         """Make the buckets of one cluster."""
         for array in filter(_is_usable, part.nodearrays or ()):
-            if _setting(array.nodearray, "autoscale", "enabled") is False:
+            if is_disabled(array.nodearray):
                 logging.fine("nodearray %s has autoscale.enabled=false: left alone", array.name)
                 self._note_disabled(array)
                 continue
