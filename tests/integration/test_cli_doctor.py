@@ -19,6 +19,7 @@ from hpc.autoscale.util import SingletonFileLock
 SIZE = "Standard_F4s_v2"
 DRIVER = """
 from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.errors import ConfigurationException
 
 class Driver(GenericDriver):
     pass
@@ -26,6 +27,14 @@ class Driver(GenericDriver):
 class Down(GenericDriver):
     def _read_jobs_and_nodes(self, config):
         raise RuntimeError("qstat: cannot connect to server")
+
+class Picky(GenericDriver):
+    def preprocess_config(self, config):
+        raise ConfigurationException("filequeue: expected {...}, found None")
+
+class Broken(GenericDriver):
+    def preprocess_config(self, config):
+        return config["filequeue"]["path"]
 """
 STATUS = {"maxCount": 1, "maxCoreCount": 1, "nodearrays": []}
 
@@ -57,6 +66,7 @@ class Doctor:
         self.simulator = simulator
         self.capsys = capsys
         self.path = home / "autoscale.json"
+        self.remedies = {}
 
     def __call__(self, code=0, text=None, mode=0o600, form="json", **config):
         """What is found: verdict and text by check, the worst of several; or what is printed."""
@@ -76,7 +86,8 @@ class Doctor:
         order = ["skipped", "ok", "warning", "failed"]
         rows.sort(key=lambda row: order.index(row["verdict"]))
         for row in rows:
-            assert bool(row["remedy"]) == (row["verdict"] in ("warning", "failed"))
+            assert not row["remedy"] or row["verdict"] in ("warning", "failed")
+        self.remedies = {row["check"]: row["remedy"] for row in rows}
         return {row["check"]: (row["verdict"], row["found"]) for row in rows}
 
 
@@ -162,6 +173,9 @@ FAILURES = [
     ("disk", a_full_disk, "1 MB free"),
     ("files", {"lock_file": "/tmp"}, "lock_file: /tmp is a directory"),
     ("server", {"url": "http://127.0.0.1:9"}, "no answer from CycleCloud"),
+    ("server", {"url": "127.0.0.1:8081"}, "url: expected https://host[:port]"),
+    ("server", {"url": None}, "url of the CycleCloud server is not set"),
+    ("certificate", {"ca_file": "/no/such/ca.pem"}, "found no '/no/such/ca.pem'"),
     ("server", a_page, "an HTML page"),
     ("certificate", an_unknown_issuer, "certificate verify failed"),
     ("credentials", {"password": "wrong"}, "HTTP 401"),
@@ -216,6 +230,69 @@ def test_what_may_be_wrong(doctor, check, how, said):
 def test_every_check_has_been_broken():
     """Each row of the table, by one of the two tests above."""
     assert {check.name for check in CHECKS} == {row[0] for row in (*FAILURES, *WARNINGS)}
+
+
+OF_ITS_OWN = [
+    ("server", {"url": "127.0.0.1:8081"}, "write url as https://host or https://host:port"),
+    ("server", {"url": "http://127.0.0.1:9"}, "check url, name resolution"),
+    ("credentials", {"password": "wrong"}, "set username and password"),
+    ("certificate", an_unknown_issuer, "name the issuer's certificate with ca_file"),
+    ("certificate", {"url": "http://cyclecloud.invalid"}, "write https:// in url"),
+    ("certificate", {"ca_file": "/no/such/ca.pem"}, "name a file with ca_file that is there"),
+    ("driver", {"driver": "sitedriver:Drivr"}, "name it as package.module:Class"),
+    ("driver", {"driver": "sitedriver:Picky"}, "the driver was found: correct what it says"),
+    ("driver", {"driver": "sitedriver:Broken"}, "the driver was found: correct what it says"),
+    ("files", {"lock_file": "/tmp"}, "name a file with lock_file"),
+    ("files", {"nodehistorydb": "/no/such/place/x.db"}, "create the directory"),
+    ("configuration", {"text": "{"}, "correct the keys that are named"),
+]
+
+
+@pytest.mark.parametrize(("check", "how", "remedy"), OF_ITS_OWN)
+def test_what_to_do_is_about_what_was_found(doctor, check, how, remedy):
+    """Also where a check can find several things."""
+    with broken(how) as config:
+        assert doctor(code=1, **config)[check][0] in ("warning", "failed")
+    assert doctor.remedies[check].startswith(remedy)
+
+
+def test_https_where_there_is_none(doctor, simulator):
+    """Has nothing to do with who has issued a certificate."""
+    url = simulator.connection("demo")["url"].replace("http:", "https:")
+    assert "WRONG_VERSION_NUMBER" in doctor(code=1, url=url)["certificate"][1]
+    assert doctor.remedies["certificate"].startswith("the server speaks plain HTTP at this port")
+
+
+def test_a_certificate_for_another_name(doctor):
+    """Is not mended by another issuer."""
+    authority = trustme.CA()
+    ca_file = doctor.home / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    with serving_tls(authority, "other.example") as server:
+        assert doctor(code=1, url=server.url, ca_file=str(ca_file))["certificate"][0] == "failed"
+    assert doctor.remedies["certificate"].startswith("write the name in url")
+
+
+def test_nothing_is_added_where_the_finding_says_what_to_do(doctor):
+    """A file with a password, a secret that is short."""
+    found = doctor(mode=0o644)["configuration"]
+    assert (found[0], doctor.remedies["configuration"]) == ("warning", None)
+    assert "run chmod 600" in found[1]
+    assert "What to do" not in doctor(mode=0o644, form="table")
+    doctor(site={"token": "ab"})
+    assert doctor.remedies["configuration"] is None
+
+
+def test_a_configuration_that_is_not_there(doctor, capsys, monkeypatch):
+    """Or cannot be read: no key is to be corrected."""
+    for path, remedy in (
+        (doctor.home / "none.json", "name the file that is meant with -c"),
+        (doctor.home, "let the user that runs azscale read the file"),
+    ):
+        with pytest.raises(SystemExit, match="1"):
+            cli.main(["doctor", "-c", str(path), "-F", "json"])
+        (row,) = [r for r in json.loads(capsys.readouterr().out) if r["verdict"] == "failed"]
+        assert row["check"] == "configuration" and row["remedy"].startswith(remedy)
 
 
 def test_it_only_reads(doctor, simulator):

@@ -23,10 +23,12 @@ Config = dict[str, Any]
 
 class Finding(NamedTuple):
     """A line about a configuration. An error keeps commands from working; anything else may be
-    meant."""
+    meant. `remedy`: what to do, where that is another thing than to correct what is named; empty
+    where the text says it."""
 
     is_error: bool
     text: str
+    remedy: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -60,16 +62,26 @@ def check_alone(path: str, commands: Iterable[str]) -> Iterator[Finding]:
     try:
         config, duplicates = load_with_duplicates(path)
     except ConfigurationException as error:
-        yield Finding(True, str(error))
+        yield Finding(True, str(error), _remedy_of_file(error))
         return
     errors = [Finding(True, text) for text in (*duplicates, *find_problems(config))]
     if not errors:
         errors = [Finding(True, text) for text in _in_weights(config)]
     yield from errors
-    doubts = unknown_commands(config, commands) if not errors else []
-    doubts += short_secrets(config) if not errors else []
-    for text in (*(() if duplicates else exposed_passwords(path)), *doubts):
-        yield Finding(False, text)
+    if not duplicates:
+        yield from (Finding(False, text, "") for text in exposed_passwords(path))
+    if not errors:
+        yield from (Finding(False, text) for text in unknown_commands(config, commands))
+        yield from (Finding(False, text, "") for text in short_secrets(config))
+
+
+def _remedy_of_file(error: ConfigurationException) -> str | None:
+    """What to do about a configuration that cannot be read."""
+    if isinstance(error.__cause__, FileNotFoundError):
+        return "name the file that is meant with -c; `azscale initconfig` makes a first one"
+    if isinstance(error.__cause__, OSError):
+        return "let the user that runs azscale read the file, or name another one with -c"
+    return None
 
 
 def _in_weights(config: Config) -> Iterator[str]:
