@@ -1,6 +1,8 @@
 """`azscale doctor`: each check is broken, over HTTP where the product speaks HTTP, and says so."""
 
+import errno
 import json
+import os
 import re
 import sys
 import time
@@ -167,6 +169,7 @@ FAILURES = [
     ("configuration", {"idle_timout": 3}, "did you mean 'idle_timeout'"),
     ("configuration", {"text": "{"}, "line 1 column"),
     ("configuration", {"packing": {"policy": "cheepest"}}, "did you mean 'cheapest'?"),
+    ("configuration", {"logging": {"config_file": os.devnull}}, "cannot be used: KeyError"),
     ("versions", without_the_solver, "needs the extra [optimize]"),
     ("files", {"nodehistorydb": "/no/such/place/x.db"}, "no directory /no/such/place"),
     ("files", {"requests_file": "/"}, "is a directory"),
@@ -189,6 +192,7 @@ FAILURES = [
 WARNINGS = [
     ("configuration", {"mode": 0o644}, "can be read by everybody"),
     ("configuration", {"site": {"token": "ab"}}, "site.token: it has fewer than 4 letters"),
+    ("configuration", {"logging": {"config_file": "/no/such.conf"}}, "there is no such file"),
     ("lock", {"lock_file": None}, "lock_file is null"),
     ("disk", lambda: a_full_disk(100 * 2**20), "100 MB free"),
     ("certificate", {"url": "http://cyclecloud.invalid"}, "in the clear"),
@@ -285,9 +289,18 @@ def test_nothing_is_added_where_the_finding_says_what_to_do(doctor):
 
 def test_a_configuration_that_is_not_there(doctor, capsys, monkeypatch):
     """Or cannot be read: no key is to be corrected."""
+    refused = doctor.home / "refused.json"
+
+    def opened(path, *args, **more):
+        if str(path) == str(refused):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return open(path, *args, **more)
+
+    monkeypatch.setattr("hpc.autoscale.config.load.open", opened, raising=False)
     for path, remedy in (
         (doctor.home / "none.json", "name the file that is meant with -c"),
-        (doctor.home, "let the user that runs azscale read the file"),
+        (doctor.home, "name the file that is meant with -c"),
+        (refused, "let the user that runs azscale read the file"),
     ):
         with pytest.raises(SystemExit, match="1"):
             cli.main(["doctor", "-c", str(path), "-F", "json"])
