@@ -1,6 +1,7 @@
 """`azscale doctor`: each check is broken, over HTTP where the product speaks HTTP, and says so."""
 
 import errno
+import fcntl
 import json
 import os
 import re
@@ -22,6 +23,7 @@ SIZE = "Standard_F4s_v2"
 DRIVER = """
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.util import NullSingletonLock
 
 class Driver(GenericDriver):
     pass
@@ -33,6 +35,10 @@ class Down(GenericDriver):
 class Picky(GenericDriver):
     def preprocess_config(self, config):
         raise ConfigurationException("filequeue: expected {...}, found None")
+
+class Locking(GenericDriver):
+    def new_singleton_lock(self, config):
+        return NullSingletonLock()
 
 class Broken(GenericDriver):
     def preprocess_config(self, config):
@@ -354,6 +360,37 @@ def test_who_holds_the_lock(doctor, simulator):
     finally:
         lock.unlock()
     assert doctor()["lock"] == ("ok", "free")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells who has a lock")
+def test_a_lock_that_is_held_by_somebody_else(doctor, capsys):
+    """As `azscale autoscale` says it; looking leaves the file alone."""
+    path = doctor.home / "lock.file"
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        who = f"process {os.getpid()} of user {os.getuid()}"
+        assert doctor()["lock"] == ("ok", f"held by {who}")
+        with pytest.raises(SystemExit, match="3"):
+            cli.main(["autoscale", "-c", str(doctor.path)])
+        assert "is held by another process" in capsys.readouterr().err
+        assert path.read_text() == ""
+    assert doctor()["lock"] == ("ok", "free")
+
+
+@pytest.mark.parametrize("lock_file", ["/no/such/place/lock", "/tmp"])
+def test_a_lock_that_nobody_can_take(doctor, lock_file):
+    """Is not free; what to do is said of the file."""
+    verdict, text = doctor(code=1, lock_file=lock_file)["lock"]
+    assert verdict == "warning" and text.startswith("not known: ")
+    assert text.endswith("so it cannot be taken")
+    assert doctor.remedies["lock"].startswith("name a file with lock_file")
+
+
+def test_a_lock_of_the_driver(doctor):
+    """Nobody knows whether it is free."""
+    found = doctor(driver="sitedriver:Locking")["lock"]
+    assert found == ("warning", "not known: the driver has a lock of its own")
+    assert doctor.remedies["lock"].startswith("look whether a loop runs")
 
 
 def test_a_certificate_that_is_trusted(doctor):

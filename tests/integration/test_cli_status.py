@@ -117,7 +117,7 @@ def test_how_things_stand(site, simulator):
     assert found["cost"]["per_hour"] > 0
     assert 0 <= found["at"] - found["last_pass"] < 600
     assert found["next_pass"] == found["last_pass"] + 60
-    assert found["lock_holders"] == []
+    assert (found["lock"]["state"], found["lock_holders"]) == ("free", [])
     assert len(simulator.journal.entries(event="created")) == journal
     assert {path: path.read_bytes() for path in before} == before
 
@@ -170,6 +170,40 @@ def test_who_holds_the_lock(site, simulator):
     finally:
         lock.unlock()
     assert "lock free" in site("status")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells who has a lock")
+def test_a_lock_that_is_held_by_somebody_else(site):
+    """Another program, or a loop of another cluster with the same file: by which process."""
+    path = site.home / "lock.file"
+    config = json.loads(site.path.read_text())
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        lock = site.stands()["lock"]
+        assert (lock["state"], lock["holders"]) == (
+            "held",
+            [f"process {os.getpid()} of user {os.getuid()}"],
+        )
+        assert path.read_text() == ""
+    other = SingletonFileLock(str(path)).hold_cluster({**config, "cluster_name": "other"})
+    try:
+        assert f"lock held by process {os.getpid()}" in site("status")
+    finally:
+        other.unlock()
+    assert "lock free: no loop is in a pass" in site("status")
+
+
+def test_a_lock_that_cannot_be_looked_at(site):
+    """Is not said to be free: its directory is not there."""
+    config = json.loads(site.path.read_text())
+    path = site.home / "none" / "lock"
+    site.path.write_text(json.dumps({**config, "lock_file": str(path)}))
+    assert site.stands()["lock"]["state"] == "unknown"
+    out = " ".join(site("status").split())
+    assert "lock not known: there is no directory" in out and "lock free" not in out
+    assert not path.parent.exists()
+    site.path.write_text(json.dumps({**config, "lock_file": None}))
+    assert "no lock: lock_file is null" in site("status")
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

@@ -34,7 +34,7 @@ from hpc.autoscale.config.load import load_with_duplicates
 from hpc.autoscale.config.secrets import of_its_own
 from hpc.autoscale.errors import ConfigurationException, counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.locks import holders_of
+from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.wsgi.loopback import is_loopback
@@ -66,6 +66,10 @@ _OF_AN_ADDRESS = "write url as https://host or https://host:port"
 _OF_CREDENTIALS_FILE = (
     "name a JSON file with credentials_file that has username and password, and that only the user"
     " that runs azscale can read (chmod 600)"
+)
+_OF_AN_UNKNOWN_LOCK = (
+    "look whether a loop runs where it would run, and as its user; `azscale autoscale` ends with"
+    " exit code 3 while somebody holds the lock"
 )
 _OF_A_DRIVER = (
     "the driver was found: correct what it says of the configuration, as the driver's own"
@@ -449,9 +453,16 @@ def _lock(site: Site) -> Iterator[Observation]:
     path = site.files.get("lock_file")
     if path is None:
         yield _warning("lock_file is null: two autoscalers may get into each other's way")
-    else:
-        holders = holders_of(site.config)
-        yield _ok(f"held by {', '.join(holders)}" if holders else "free")
+        return
+    of_driver = False
+    with suppress(Exception):  # a driver that cannot be had is what another check is about
+        of_driver = hooks.has_own_lock(site.prepared[0])
+    found = lock_state(site.config, path, of_driver)
+    if found.state is not Lock.UNKNOWN:
+        yield _ok(str(found))
+        return
+    is_a_place = os.path.isdir(os.path.dirname(path)) and not os.path.isdir(path)
+    yield _warning(str(found), remedy=_OF_AN_UNKNOWN_LOCK if is_a_place else None)
 
 
 def _files(site: Site) -> Iterator[Observation]:
@@ -516,7 +527,7 @@ CHECKS = (
     ),
     Check(
         "lock",
-        "there is a lock, and who holds it",
+        "there is a lock, and who holds it; a warning where that is not known",
         "name a file with lock_file, the same for everything that scales this cluster",
         _lock,
         ("configuration",),

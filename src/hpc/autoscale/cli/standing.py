@@ -24,7 +24,7 @@ from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.locks import holders_of
+from hpc.autoscale.lockstate import LockState
 from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
 from hpc.autoscale.node.limits import UNLIMITED
@@ -83,7 +83,7 @@ class Standing:
 
     at: float
     clusters: Mapping[str, str]
-    lock_holders: Sequence[str]
+    lock: LockState
     last_pass: float | None
     next_pass: float | None
     last_end: PassEnd | None
@@ -107,7 +107,8 @@ class Standing:
 
     def to_dict(self) -> dict[str, Any]:
         """Its JSON form."""
-        return {**asdict(self), "nodes": dict(self.nodes)}
+        own = {"lock": self.lock._asdict(), "lock_holders": list(self.lock.holders)}
+        return {**asdict(self), **own, "nodes": dict(self.nodes)}
 
 
 @dataclass
@@ -125,9 +126,11 @@ def look(
     config: Mapping[str, Any],
     new_calculator: NewCalculator,
     rehearsed: Callable[[NewCalculator], Rehearsal],
+    lock_now: Callable[[], LockState],
 ) -> Standing:
     """How things stand. `new_calculator` makes calculators for this site; `rehearsed` rehearses a
-    pass up to its demand with the one that it is given. Raises what a pass raises."""
+    pass up to its demand with the one that it is given; `lock_now` says how the lock stands. Raises
+    what a pass raises."""
     noted = Noted()
 
     def noting(
@@ -145,14 +148,14 @@ def look(
         return calculator, jobs
 
     found = rehearsed(noting)
-    holders = holders_of(config)
+    lock = lock_now()
     last, following, end = _passes(config, noted)
     nodes = [*found.demand.compute_nodes]
     node_mgr = found.calculator.node_mgr if found.calculator else None
     return Standing(
         at=found.at,
         clusters=_clusters(config, node_mgr),
-        lock_holders=holders,
+        lock=lock,
         last_pass=last,
         next_pass=following,
         last_end=end,
