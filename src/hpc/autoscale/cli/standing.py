@@ -29,7 +29,6 @@ from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
 from hpc.autoscale.node.limits import UNLIMITED
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory.watching import Rhythm, usual_interval
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
@@ -78,7 +77,8 @@ class FailedNode:
 class Standing:
     """How things stand at a time. `clusters`: names with where they are. `jobs`: how many `run`,
     `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` is when
-    the last pass ended, `next_pass` when the next one is due: unix times, None when unknown.
+    the last pass ended, `next_pass` when the next one of its loop is due: unix times, None when
+    unknown, `next_pass` also when no loop made the last one.
     `last_end`: how the last one ended, None when unknown."""
 
     at: float
@@ -184,11 +184,11 @@ def _clusters(config: Mapping[str, Any], node_mgr: NodeManager | None) -> dict[s
 def _passes(
     config: Mapping[str, Any], noted: Noted
 ) -> tuple[float | None, float | None, PassEnd | None]:
-    """When the last pass ended, when the next one is due, where it is known how often there is one,
-    and how the last one ended.
+    """When the last pass ended, when the next one is due, and how the last one ended.
 
     Of passes that could look the node history tells, of all of them the health file and the
-    journal, where there are such.
+    journal, where there are such. These know when the loop that made the last pass makes the next
+    one; nobody knows that of passes that are made one by one.
     """
     health_file = (config.get(SECTION) or {}).get("health_file")
     end = last_end(health_file, journal_path(config, noted.home))
@@ -196,11 +196,9 @@ def _passes(
     if end is not None and times and end.ended + _LATE < times[-1]:
         end = None  # it is of an earlier one
     last = max([*times[-1:], *([end.ended] if end else [])], default=None)
-    if last is None:
-        return None, None, None
-    declared = (config.get("autoscale") or {}).get("interval")
-    interval = float(declared) if declared else usual_interval(times, Rhythm())
-    return last, None if interval is None else last + interval, end
+    if end is None or end.next_in is None:
+        return last, None, end
+    return last, end.ended + end.next_in, end
 
 
 def _buckets(nodes: Iterable[Node], busy: set[object]) -> list[BucketStanding]:
