@@ -36,8 +36,8 @@ def problem_of(path: str) -> tuple[bool, str] | None:
 
     try:
         conf = read_conf(path)
-        known = {name: _names(conf[name]["keys"]) for name in _LOOKS}
-        for plural, look in _LOOKS.items():
+        known = {name: _names(conf[name]["keys"]) for name in _BY_SECTION}
+        for plural, look in _BY_SECTION.items():
             for name in known[plural]:
                 look(conf[f"{plural.removesuffix('s')}_{name}"], name, known)
         if "root" not in known["loggers"]:
@@ -92,7 +92,7 @@ def _find(name: str) -> None:
     resolve_name(name)
 
 
-_LOOKS: dict[str, Callable[[SectionProxy, str, Known], None]] = {
+_BY_SECTION: dict[str, Callable[[SectionProxy, str, Known], None]] = {
     "formatters": _look_at_formatter,
     "handlers": _look_at_handler,
     "loggers": _look_at_logger,
