@@ -186,6 +186,21 @@ def test_a_loop_that_is_late_and_passes_that_are_not(site, monkeypatch):
     assert "last pass 5 min ago: ok in" in out and "late" not in out and "next in" not in out
 
 
+def test_a_loop_that_has_ended(site):
+    """Makes no next pass, and is not late."""
+    site.keep_a_journal()
+    command = site.command("autoscale", "--interval", "3")
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        process.stderr.readline()
+        running = site.stands()
+        process.terminate()
+        process.communicate(timeout=60)
+    assert running["next_pass"] is not None and running["last_end"]["loop"]["pid"] == process.pid
+    found = site.stands()
+    assert (found["next_pass"], found["loop_is_gone"]) == (None, True)
+    assert re.search("last pass .* ago: ok in .*; its loop has ended", site("status"))
+
+
 def test_the_pause_after_a_pass_that_failed_is_not_known(site, monkeypatch):
     """It depends on how many have failed before."""
     site.keep_a_journal()

@@ -30,6 +30,7 @@ QUIET = Standing(
     last_pass=AT - 12,
     next_pass=AT + 48,
     last_end=None,
+    loop_is_gone=False,
     cost=Cost(),
     cost_planned=Cost(),
     buckets=(),
@@ -178,6 +179,8 @@ def test_a_pass_that_is_late():
     late = replace(QUIET, last_pass=AT - 700, next_pass=AT - 640)
     assert "last pass 12 min ago, 11 min late" in shown(late, 80)[1]
     assert screen(late, 80)[1].style == "warn"
+    gone = replace(late, next_pass=None, loop_is_gone=True)
+    assert "last pass 12 min ago; its loop has ended" in shown(gone, 80)[1]
     assert "no pass so far" in shown(replace(QUIET, last_pass=None, next_pass=None), 80)[1]
 
 

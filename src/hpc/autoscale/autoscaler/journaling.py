@@ -126,6 +126,8 @@ class LoopJournal:
                 if interval is not None:  # after a pass that failed it depends on those before
                     did["next_pass_in"] = max(interval, end.retry_after or 0.0)
                 recorder.note_waiting(end.unsatisfied)
+            if interval is not None:
+                did["loop"] = {name: recorder.by[name] for name in ("host", "pid")}
             did["steps"] = {name: round(seconds, 6) for name, seconds in one.steps.seconds.items()}
             trouble = (
                 _about_files(did, self._paths)

@@ -6,6 +6,9 @@ and takes no lock. Called by `status`; `standing_text` makes lines of it.
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -79,7 +82,8 @@ class Standing:
     `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` is when
     the last pass ended, `next_pass` when the next one of its loop is due: unix times, None when
     unknown, `next_pass` also when no loop made the last one.
-    `last_end`: how the last one ended, None when unknown."""
+    `last_end`: how the last one ended, None when unknown. `loop_is_gone`: the process of the loop
+    that made it has ended, as far as that is seen from here."""
 
     at: float
     clusters: Mapping[str, str]
@@ -87,6 +91,7 @@ class Standing:
     last_pass: float | None
     next_pass: float | None
     last_end: PassEnd | None
+    loop_is_gone: bool
     cost: Cost
     cost_planned: Cost
     buckets: Sequence[BucketStanding]
@@ -159,6 +164,7 @@ def look(
         last_pass=last,
         next_pass=following,
         last_end=end,
+        loop_is_gone=end is not None and _is_gone(end.loop),
         cost=found.before,
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
         buckets=_buckets(nodes, noted.busy),
@@ -196,9 +202,25 @@ def _passes(
     if end is not None and times and end.ended + _LATE < times[-1]:
         end = None  # it is of an earlier one
     last = max([*times[-1:], *([end.ended] if end else [])], default=None)
-    if end is None or end.next_in is None:
+    if end is None or end.next_in is None or _is_gone(end.loop):
         return last, None, end
     return last, end.ended + end.next_in, end
+
+
+def _is_gone(loop: Mapping[str, Any] | None) -> bool:
+    """Whether the process of a loop is one of this machine, and has ended."""
+    pid = (loop or {}).get("pid")
+    if not loop or loop.get("host") != platform.node() or not isinstance(pid, int):
+        return False
+    if sys.platform == "win32":
+        return False  # there the question itself would end it
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _buckets(nodes: Iterable[Node], busy: set[object]) -> list[BucketStanding]:

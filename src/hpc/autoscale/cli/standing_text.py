@@ -162,6 +162,8 @@ def _said_of_passes(standing: Standing) -> str:
         took = "" if end.took is None else f" {_seconds(end.took)}"
         how = "failed after" if end.failed else "ok in" if not end.error else "with errors in"
         said += f": {how}{took}" if took else f": {how.partition(' ')[0]}"
+    if standing.loop_is_gone:
+        return f"{said}; its loop has ended"
     if standing.next_pass is not None:
         left = standing.next_pass - standing.at
         said += f", next in {in_time(left)}" if left >= 0 else f", {in_time(-left)} late"

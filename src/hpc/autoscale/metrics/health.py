@@ -35,9 +35,9 @@ class Health:
 
     `last_pass` and `last_good_pass` say when they began, `last_duration` how many seconds the last
     one took, `last_failed` whether it could not look, and `next_pass_in` how many seconds after its
-    end its loop makes the next one. `passes` are all that began, `failed` those that could not
-    look, and `with_errors` those in which something went wrong. `nodes`: how often something was
-    done to a node.
+    end its loop makes the next one; `loop` are the `host` and `pid` of that. `passes` are all that
+    began, `failed` those that could not look, and `with_errors` those in which something went
+    wrong. `nodes`: how often something was done to a node.
     """
 
     last_pass: float | None = None
@@ -46,6 +46,7 @@ class Health:
     last_error: str = ""
     last_failed: bool = False
     next_pass_in: float | None = None
+    loop: Mapping[str, Any] | None = None
     passes: int = 0
     failed: int = 0
     with_errors: int = 0
@@ -63,6 +64,7 @@ class Health:
             last_error=str(problems[0]) if problems else "",
             last_failed=bool(did.get("ended_by")),
             next_pass_in=did.get("next_pass_in"),
+            loop=did.get("loop"),
             passes=self.passes + 1,
             failed=self.failed + bool(did.get("ended_by")),
             with_errors=self.with_errors + bool(problems and not did.get("ended_by")),
@@ -86,7 +88,8 @@ class PassEnd:
     """How a pass ended: when it began in unix seconds, how many seconds it took, and the first
     thing that went wrong in it; nothing where all was well. `failed`: it could not look.
     `last_good`: when the last good pass began. `next_in`: how many seconds after its end its loop
-    makes the next one. None where something is not known, or there is no loop."""
+    makes the next one. `loop`: its `host` and `pid`. None where something is not known, or there is
+    no loop."""
 
     at: float
     took: float | None
@@ -94,6 +97,7 @@ class PassEnd:
     failed: bool
     last_good: float | None
     next_in: float | None = None
+    loop: Mapping[str, Any] | None = None
 
     @property
     def ended(self) -> float:
@@ -124,6 +128,7 @@ def last_end(health_file: str | None, journal: str | None) -> PassEnd | None:
         known.last_failed,
         _last_good(known, found, passes),
         known.next_pass_in,
+        known.loop,
     )
 
 
@@ -175,5 +180,7 @@ def _check(health: Health) -> None:
     for name in ("last_pass", "last_good_pass", "last_duration", "next_pass_in"):
         if not isinstance(getattr(health, name), int | float | None):
             raise ValueError(f"{name}: {getattr(health, name)!r}")
+    if not isinstance(health.loop, Mapping | None):
+        raise ValueError(f"loop: {health.loop!r}")
     if not all(isinstance(health.nodes.get(name, 0), int) for name in COUNTED):
         raise ValueError(f"nodes: {health.nodes!r}")
