@@ -2,13 +2,17 @@
 
 import json
 import os
+import subprocess
+import sys
 
 import jsonschema
 import pytest
 
+import hpc.autoscale.cli
 from hpc.autoscale import cli
 from hpc.autoscale.simulator import serve
 
+EXAMPLE = os.path.join(os.path.dirname(hpc.autoscale.cli.__file__), "..", "logging.conf")
 CLOUD = {
     "clusters": {
         "demo": {
@@ -97,6 +101,80 @@ def test_a_file_that_is_no_json(check):
     """Says where, as every command does."""
     (line,), code = check('{"url": ')
     assert code == 1 and "line 1 column 9" in line
+
+
+LOG = """
+[loggers]
+keys=root, own
+[handlers]
+keys=file
+[formatters]
+keys=plain
+[logger_root]
+level=DEBUG
+handlers=file
+[logger_own]
+qualname=own
+handlers=
+[handler_file]
+class=handlers.RotatingFileHandler
+formatter=plain
+args=('{home}/a.log',)
+[formatter_plain]
+class=hpc.autoscale.hpclogging.JsonFormatter
+"""
+
+
+def log_file(tmp_path, text=LOG):
+    """A configuration whose log is configured by a file with this text."""
+    path = tmp_path / "log.conf"
+    path.write_text(text.replace("{home}", str(tmp_path)))
+    return {"logging": {"config_file": str(path)}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("bad", "log.conf', line: 1"),
+        ("", "KeyError: 'formatters'"),
+        (LOG.replace("keys=root, own", "keys=own"), "expected root among the keys of loggers"),
+        (LOG.replace("level=DEBUG", "level=LOUD"), "unknown level: 'LOUD'"),
+        (LOG.replace("handlers=file", "handlers=fiel"), "KeyError: 'fiel'"),
+        (LOG.replace("qualname=own", ""), "KeyError: 'qualname'"),
+        (LOG.replace("RotatingFileHandler", "NoHandler"), "handlers"),
+        (LOG.replace("JsonFormatter", "NoFormatter"), "NoFormatter"),
+        (LOG.replace("formatter=plain", "formatter=fancy"), "KeyError: 'fancy'"),
+        (LOG.replace(",)", ",").replace("args=", "args=("), "SyntaxError"),
+        (LOG.replace("[handler_file]", "[handler_files]"), "KeyError: 'handler_file'"),
+    ],
+)
+def test_a_log_file_with_which_every_command_ends(check, tmp_path, text, said):
+    """Is an error, in words, and no log file is made."""
+    (line,), code = check(**log_file(tmp_path, text))
+    assert code == 1 and line.startswith("error: logging.config_file ")
+    assert said in line and "<_io." not in line
+    assert not (tmp_path / "a.log").exists()
+
+
+@pytest.mark.parametrize("text", ["bad", "", LOG.replace("handlers=file", "handlers=fiel")])
+def test_commands_end_with_what_the_check_finds(check, tmp_path, text):
+    """In the same words, without any object of Python."""
+    (line,), _ = check(**log_file(tmp_path, text))
+    command = [sys.executable, "-m", "hpc.autoscale.cli", "nodes"]
+    command += ["-c", str(tmp_path / "autoscale.json")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert line.removeprefix("error: ") in done.stderr and "<_io." not in done.stderr
+
+
+def test_a_log_file_that_can_be_used(check, tmp_path):
+    """Is not used by a look; one that is missing is a warning, since commands go on without."""
+    assert check(**log_file(tmp_path)) == ([], 0)
+    assert check(logging={"config_file": EXAMPLE}) == ([], 0)
+    assert not (tmp_path / "a.log").exists()
+    (line,), code = check(logging={"config_file": "/no/such.conf"})
+    assert code == 0
+    assert line.startswith("warning: logging.config_file '/no/such.conf' cannot be used: there is")
 
 
 def test_names_that_nothing_in_the_cluster_has(check):

@@ -1,6 +1,9 @@
 """`azscale doctor`: each check is broken, over HTTP where the product speaks HTTP, and says so."""
 
+import errno
+import fcntl
 import json
+import os
 import re
 import sys
 import time
@@ -19,6 +22,8 @@ from hpc.autoscale.util import SingletonFileLock
 SIZE = "Standard_F4s_v2"
 DRIVER = """
 from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.util import NullSingletonLock
 
 class Driver(GenericDriver):
     pass
@@ -26,6 +31,18 @@ class Driver(GenericDriver):
 class Down(GenericDriver):
     def _read_jobs_and_nodes(self, config):
         raise RuntimeError("qstat: cannot connect to server")
+
+class Picky(GenericDriver):
+    def preprocess_config(self, config):
+        raise ConfigurationException("filequeue: expected {...}, found None")
+
+class Locking(GenericDriver):
+    def new_singleton_lock(self, config):
+        return NullSingletonLock()
+
+class Broken(GenericDriver):
+    def preprocess_config(self, config):
+        return config["filequeue"]["path"]
 """
 STATUS = {"maxCount": 1, "maxCoreCount": 1, "nodearrays": []}
 
@@ -57,6 +74,7 @@ class Doctor:
         self.simulator = simulator
         self.capsys = capsys
         self.path = home / "autoscale.json"
+        self.remedies = {}
 
     def __call__(self, code=0, text=None, mode=0o600, form="json", **config):
         """What is found: verdict and text by check, the worst of several; or what is printed."""
@@ -76,7 +94,8 @@ class Doctor:
         order = ["skipped", "ok", "warning", "failed"]
         rows.sort(key=lambda row: order.index(row["verdict"]))
         for row in rows:
-            assert bool(row["remedy"]) == (row["verdict"] in ("warning", "failed"))
+            assert not row["remedy"] or row["verdict"] in ("warning", "failed")
+        self.remedies = {row["check"]: row["remedy"] for row in rows}
         return {row["check"]: (row["verdict"], row["found"]) for row in rows}
 
 
@@ -156,12 +175,16 @@ FAILURES = [
     ("configuration", {"idle_timout": 3}, "did you mean 'idle_timeout'"),
     ("configuration", {"text": "{"}, "line 1 column"),
     ("configuration", {"packing": {"policy": "cheepest"}}, "did you mean 'cheapest'?"),
+    ("configuration", {"logging": {"config_file": os.devnull}}, "cannot be used: KeyError"),
     ("versions", without_the_solver, "needs the extra [optimize]"),
     ("files", {"nodehistorydb": "/no/such/place/x.db"}, "no directory /no/such/place"),
     ("files", {"requests_file": "/"}, "is a directory"),
     ("disk", a_full_disk, "1 MB free"),
     ("files", {"lock_file": "/tmp"}, "lock_file: /tmp is a directory"),
     ("server", {"url": "http://127.0.0.1:9"}, "no answer from CycleCloud"),
+    ("server", {"url": "127.0.0.1:8081"}, "url: expected https://host[:port]"),
+    ("server", {"url": None}, "url of the CycleCloud server is not set"),
+    ("certificate", {"ca_file": "/no/such/ca.pem"}, "found no '/no/such/ca.pem'"),
     ("server", a_page, "an HTML page"),
     ("certificate", an_unknown_issuer, "certificate verify failed"),
     ("credentials", {"password": "wrong"}, "HTTP 401"),
@@ -175,6 +198,7 @@ FAILURES = [
 WARNINGS = [
     ("configuration", {"mode": 0o644}, "can be read by everybody"),
     ("configuration", {"site": {"token": "ab"}}, "site.token: it has fewer than 4 letters"),
+    ("configuration", {"logging": {"config_file": "/no/such.conf"}}, "there is no such file"),
     ("lock", {"lock_file": None}, "lock_file is null"),
     ("disk", lambda: a_full_disk(100 * 2**20), "100 MB free"),
     ("certificate", {"url": "http://cyclecloud.invalid"}, "in the clear"),
@@ -216,6 +240,78 @@ def test_what_may_be_wrong(doctor, check, how, said):
 def test_every_check_has_been_broken():
     """Each row of the table, by one of the two tests above."""
     assert {check.name for check in CHECKS} == {row[0] for row in (*FAILURES, *WARNINGS)}
+
+
+OF_ITS_OWN = [
+    ("server", {"url": "127.0.0.1:8081"}, "write url as https://host or https://host:port"),
+    ("server", {"url": "http://127.0.0.1:9"}, "check url, name resolution"),
+    ("credentials", {"password": "wrong"}, "set username and password"),
+    ("certificate", an_unknown_issuer, "name the issuer's certificate with ca_file"),
+    ("certificate", {"url": "http://cyclecloud.invalid"}, "write https:// in url"),
+    ("certificate", {"ca_file": "/no/such/ca.pem"}, "name a file with ca_file that is there"),
+    ("driver", {"driver": "sitedriver:Drivr"}, "name it as package.module:Class"),
+    ("driver", {"driver": "sitedriver:Picky"}, "the driver was found: correct what it says"),
+    ("driver", {"driver": "sitedriver:Broken"}, "the driver was found: correct what it says"),
+    ("files", {"lock_file": "/tmp"}, "name a file with lock_file"),
+    ("files", {"nodehistorydb": "/no/such/place/x.db"}, "create the directory"),
+    ("configuration", {"text": "{"}, "correct the keys that are named"),
+]
+
+
+@pytest.mark.parametrize(("check", "how", "remedy"), OF_ITS_OWN)
+def test_what_to_do_is_about_what_was_found(doctor, check, how, remedy):
+    """Also where a check can find several things."""
+    with broken(how) as config:
+        assert doctor(code=1, **config)[check][0] in ("warning", "failed")
+    assert doctor.remedies[check].startswith(remedy)
+
+
+def test_https_where_there_is_none(doctor, simulator):
+    """Has nothing to do with who has issued a certificate."""
+    url = simulator.connection("demo")["url"].replace("http:", "https:")
+    assert "WRONG_VERSION_NUMBER" in doctor(code=1, url=url)["certificate"][1]
+    assert doctor.remedies["certificate"].startswith("the server speaks plain HTTP at this port")
+
+
+def test_a_certificate_for_another_name(doctor):
+    """Is not mended by another issuer."""
+    authority = trustme.CA()
+    ca_file = doctor.home / "ca.pem"
+    authority.cert_pem.write_to_path(str(ca_file))
+    with serving_tls(authority, "other.example") as server:
+        assert doctor(code=1, url=server.url, ca_file=str(ca_file))["certificate"][0] == "failed"
+    assert doctor.remedies["certificate"].startswith("write the name in url")
+
+
+def test_nothing_is_added_where_the_finding_says_what_to_do(doctor):
+    """A file with a password, a secret that is short."""
+    found = doctor(mode=0o644)["configuration"]
+    assert (found[0], doctor.remedies["configuration"]) == ("warning", None)
+    assert "run chmod 600" in found[1]
+    assert "What to do" not in doctor(mode=0o644, form="table")
+    doctor(site={"token": "ab"})
+    assert doctor.remedies["configuration"] is None
+
+
+def test_a_configuration_that_is_not_there(doctor, capsys, monkeypatch):
+    """Or cannot be read: no key is to be corrected."""
+    refused = doctor.home / "refused.json"
+
+    def opened(path, *args, **more):
+        if str(path) == str(refused):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return open(path, *args, **more)
+
+    monkeypatch.setattr("hpc.autoscale.config.load.open", opened, raising=False)
+    for path, remedy in (
+        (doctor.home / "none.json", "name the file that is meant with -c"),
+        (doctor.home, "name the file that is meant with -c"),
+        (refused, "let the user that runs azscale read the file"),
+    ):
+        with pytest.raises(SystemExit, match="1"):
+            cli.main(["doctor", "-c", str(path), "-F", "json"])
+        (row,) = [r for r in json.loads(capsys.readouterr().out) if r["verdict"] == "failed"]
+        assert row["check"] == "configuration" and row["remedy"].startswith(remedy)
 
 
 def test_it_only_reads(doctor, simulator):
@@ -264,6 +360,37 @@ def test_who_holds_the_lock(doctor, simulator):
     finally:
         lock.unlock()
     assert doctor()["lock"] == ("ok", "free")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells who has a lock")
+def test_a_lock_that_is_held_by_somebody_else(doctor, capsys):
+    """As `azscale autoscale` says it; looking leaves the file alone."""
+    path = doctor.home / "lock.file"
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        who = f"process {os.getpid()} of user {os.getuid()}"
+        assert doctor()["lock"] == ("ok", f"held by {who}")
+        with pytest.raises(SystemExit, match="3"):
+            cli.main(["autoscale", "-c", str(doctor.path)])
+        assert "is held by another process" in capsys.readouterr().err
+        assert path.read_text() == ""
+    assert doctor()["lock"] == ("ok", "free")
+
+
+@pytest.mark.parametrize("lock_file", ["/no/such/place/lock", "/tmp"])
+def test_a_lock_that_nobody_can_take(doctor, lock_file):
+    """Is not free; what to do is said of the file."""
+    verdict, text = doctor(code=1, lock_file=lock_file)["lock"]
+    assert verdict == "warning" and text.startswith("not known: ")
+    assert text.endswith("so it cannot be taken")
+    assert doctor.remedies["lock"].startswith("name a file with lock_file")
+
+
+def test_a_lock_of_the_driver(doctor):
+    """Nobody knows whether it is free."""
+    found = doctor(driver="sitedriver:Locking")["lock"]
+    assert found == ("warning", "not known: the driver has a lock of its own")
+    assert doctor.remedies["lock"].startswith("look whether a loop runs")
 
 
 def test_a_certificate_that_is_trusted(doctor):

@@ -74,6 +74,10 @@ class Site:
         cli.main([command, "-c", str(self.path), *args])
         return self.capsys.readouterr().out
 
+    def keep_a_journal(self):
+        """As sites do; most tests have none."""
+        self.path.write_text(json.dumps({**json.loads(self.path.read_text()), "journal": {}}))
+
     def stands(self):
         """How things stand."""
         return json.loads(self("status", "-F", "json"))
@@ -116,15 +120,15 @@ def test_how_things_stand(site, simulator):
     assert (stuck["names"], stuck["never"], "500" in stuck["cause"]) == (["odd"], True, True)
     assert found["cost"]["per_hour"] > 0
     assert 0 <= found["at"] - found["last_pass"] < 600
-    assert found["next_pass"] == found["last_pass"] + 60
-    assert found["lock_holders"] == []
+    assert found["next_pass"] is None
+    assert (found["lock"]["state"], found["lock_holders"]) == ("free", [])
     assert len(simulator.journal.entries(event="created")) == journal
     assert {path: path.read_bytes() for path in before} == before
 
 
 def test_how_the_last_pass_ended(site):
     """By the journal, of which a site has one by default: ok, or with which error."""
-    site.path.write_text(json.dumps({**json.loads(site.path.read_text()), "journal": {}}))
+    site.keep_a_journal()
     site.jobs(a=4)
     assert site.stands()["last_end"] is None
     site("autoscale")
@@ -143,6 +147,85 @@ def test_how_the_last_pass_ended(site):
     assert found["last_pass"] == pytest.approx(bad["at"] + bad["took"])
     out = site("status")
     assert "failed after" in out and "No such file" in out
+
+
+def loop(site, monkeypatch, *args):
+    """Make one pass of a loop, which is stopped after it."""
+    with monkeypatch.context() as patch:
+        patch.setattr("hpc.autoscale.clock.sleep", lambda _: os.kill(os.getpid(), signal.SIGINT))
+        site("autoscale", *args)
+
+
+def test_when_the_next_pass_is_due(site, monkeypatch):
+    """By the interval of the loop that made the last one, whatever autoscale.interval says."""
+    site.keep_a_journal()
+    site.jobs(a=4)
+    loop(site, monkeypatch, "--interval", "3")
+    found = site.stands()
+    assert found["next_pass"] == pytest.approx(found["last_pass"] + 3, abs=0.5)
+    loop(site, monkeypatch, "--interval")
+    found = site.stands()
+    assert found["next_pass"] == pytest.approx(found["last_pass"] + 60, abs=0.5)
+    assert re.search(r"last pass .* ago: ok in .*, next in \d+ s", site("status"))
+
+
+def test_a_loop_that_is_late_and_passes_that_are_not(site, monkeypatch):
+    """Nobody knows when somebody makes a pass by hand, or cron does; how often there was one does
+    not say."""
+    site.keep_a_journal()
+    real = time.time
+    loop(site, monkeypatch, "--interval", "3")
+    monkeypatch.setattr("hpc.autoscale.clock.time", lambda: real() + 100)
+    assert re.search(r", 9\d s late", site("status"))
+    for later in (200, 300, 400, 500, 600):
+        monkeypatch.setattr("hpc.autoscale.clock.time", lambda later=later: real() + later)
+        site("autoscale")
+    monkeypatch.setattr("hpc.autoscale.clock.time", lambda: real() + 900)
+    assert site.stands()["next_pass"] is None
+    out = site("status")
+    assert "last pass 5 min ago: ok in" in out and "late" not in out and "next in" not in out
+
+
+def test_a_loop_that_has_ended(site):
+    """Makes no next pass, and is not late."""
+    site.keep_a_journal()
+    command = site.command("autoscale", "--interval", "3")
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        process.stderr.readline()
+        running = site.stands()
+        process.terminate()
+        process.communicate(timeout=60)
+    assert running["next_pass"] is not None and running["last_end"]["loop"]["pid"] == process.pid
+    found = site.stands()
+    assert (found["next_pass"], found["loop_is_gone"]) == (None, True)
+    assert re.search("last pass .* ago: ok in .*; its loop has ended", site("status"))
+
+
+def test_the_pause_after_a_pass_that_failed_is_not_known(site, monkeypatch):
+    """It depends on how many have failed before."""
+    site.keep_a_journal()
+    (site.home / "jobs.json").unlink()
+    loop(site, monkeypatch, "--interval", "3")
+    site.jobs()
+    found = site.stands()
+    assert found["last_end"]["failed"] and found["next_pass"] is None
+
+
+def test_the_last_good_pass_is_that_of_the_metrics(site):
+    """Also without a health file: both have it from the journal."""
+    site.keep_a_journal()
+    site("autoscale")
+    good = site.stands()["last_end"]["at"]
+    (site.home / "jobs.json").unlink()
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            site("autoscale")
+    site.capsys.readouterr()
+    site.jobs()
+    found = site.stands()["last_end"]
+    known = json.loads(site("metrics", "--health", "-F", "json"))
+    assert found["failed"] and found["last_good"] == known["last_good_pass"] == good
+    assert "the last good one began" in " ".join(site("status").split())
 
 
 def test_what_fails_is_said_with_the_servers_words(site, simulator):
@@ -170,6 +253,40 @@ def test_who_holds_the_lock(site, simulator):
     finally:
         lock.unlock()
     assert "lock free" in site("status")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells who has a lock")
+def test_a_lock_that_is_held_by_somebody_else(site):
+    """Another program, or a loop of another cluster with the same file: by which process."""
+    path = site.home / "lock.file"
+    config = json.loads(site.path.read_text())
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        lock = site.stands()["lock"]
+        assert (lock["state"], lock["holders"]) == (
+            "held",
+            [f"process {os.getpid()} of user {os.getuid()}"],
+        )
+        assert path.read_text() == ""
+    other = SingletonFileLock(str(path)).hold_cluster({**config, "cluster_name": "other"})
+    try:
+        assert f"lock held by process {os.getpid()}" in site("status")
+    finally:
+        other.unlock()
+    assert "lock free: no loop is in a pass" in site("status")
+
+
+def test_a_lock_that_cannot_be_looked_at(site):
+    """Is not said to be free: its directory is not there."""
+    config = json.loads(site.path.read_text())
+    path = site.home / "none" / "lock"
+    site.path.write_text(json.dumps({**config, "lock_file": str(path)}))
+    assert site.stands()["lock"]["state"] == "unknown"
+    out = " ".join(site("status").split())
+    assert "lock not known: there is no directory" in out and "lock free" not in out
+    assert not path.parent.exists()
+    site.path.write_text(json.dumps({**config, "lock_file": None}))
+    assert "no lock: lock_file is null" in site("status")
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

@@ -18,6 +18,7 @@ from hpc.autoscale.cli.standing import (
 )
 from hpc.autoscale.cli.standing_text import screen, summary_line
 from hpc.autoscale.cli.status import _STYLES, keep_looking
+from hpc.autoscale.lockstate import Lock, LockState
 from hpc.autoscale.metrics.health import PassEnd
 from hpc.autoscale.rehearsal import Cost
 
@@ -25,10 +26,11 @@ AT = 1_700_000_000.0
 QUIET = Standing(
     at=AT,
     clusters={"demo": "https://cyclecloud.example"},
-    lock_holders=(),
+    lock=LockState(Lock.FREE),
     last_pass=AT - 12,
     next_pass=AT + 48,
     last_end=None,
+    loop_is_gone=False,
     cost=Cost(),
     cost_planned=Cost(),
     buckets=(),
@@ -42,7 +44,7 @@ QUIET = Standing(
 NASTY = "\033[31mAllocationFailed:\nno capacity" * 9
 BUSY = replace(
     QUIET,
-    lock_holders=("process 4711 of user 0",),
+    lock=LockState(Lock.HELD, ["process 4711 of user 0"]),
     cost=Cost(1234.5, 1),
     cost_planned=Cost(3.6),
     buckets=[
@@ -177,7 +179,28 @@ def test_a_pass_that_is_late():
     late = replace(QUIET, last_pass=AT - 700, next_pass=AT - 640)
     assert "last pass 12 min ago, 11 min late" in shown(late, 80)[1]
     assert screen(late, 80)[1].style == "warn"
+    gone = replace(late, next_pass=None, loop_is_gone=True)
+    assert "last pass 12 min ago; its loop has ended" in shown(gone, 80)[1]
     assert "no pass so far" in shown(replace(QUIET, last_pass=None, next_pass=None), 80)[1]
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize(
+    ("lock", "said"),
+    [
+        (LockState(Lock.FREE), "lock free: no loop is in a pass"),
+        (LockState(Lock.FREE, (), "but this user may not"), "lock free, but this user may not"),
+        (LockState(Lock.UNKNOWN, (), "/a/lock is on nfs4"), "lock not known: /a/lock is on nfs4"),
+        (LockState(Lock.NONE), "no lock: lock_file is null"),
+        (LockState(Lock.HELD, ["process 7"]), "lock held by process 7"),
+    ],
+)
+def test_how_the_lock_stands(lock, said, width):
+    """What is not known is not said to be free."""
+    text = " ".join(shown(replace(QUIET, lock=lock), width))
+    assert said in text
+    assert ("free" in text) == (lock.state is Lock.FREE)
+    assert replace(QUIET, lock=lock).to_dict()["lock"]["state"] == lock.state
 
 
 def test_one_line():

@@ -360,11 +360,35 @@ def test_how_the_last_pass_ended(run, cluster, files, now, tmp_path, monkeypatch
     # the journal alone has this one; when the last good one was, the health file knows
     bad = last_end(health, journal)
     assert bad.failed and "slow down" in bad.error and (bad.at, bad.last_good) == (now.now, good.at)
-    assert last_end(None, journal).last_good is None
+    assert last_end(None, journal).last_good == good.at
     assert last_end(health, None) == good
     now.sleep(60)
     run(journal=False, **files)
     assert last_end(health, journal).at == now.now
+
+
+BAD = b'{"version": 1, "at": 90000000000, "did": {"ended_by": "x"}}'
+
+
+@pytest.mark.parametrize("has_health_file", [True, False])
+def test_the_last_good_pass_of_many(
+    run, cluster, files, now, tmp_path, monkeypatch, has_health_file
+):
+    """Those since the health file was written are in the journal alone."""
+    health, journal = files["metrics"]["health_file"], str(tmp_path / "journal")
+    own = {"journal": {"directory": journal}}
+    run(**own, **files)
+    for _ in range(2):
+        now.sleep(60)
+        run(**own)
+    good = now.now
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "get_nodes", raising(Throttled("http://x", 429, "no", 7.0, "w")))
+        for _ in range(2):
+            now.sleep(60)
+            with pytest.raises(Throttled):
+                run(**own)
+    assert last_end(health if has_health_file else None, journal).last_good == good
 
 
 def test_the_end_of_a_journal_that_cannot_be_read_is_not_known(tmp_path, run):
@@ -376,6 +400,8 @@ def test_the_end_of_a_journal_that_cannot_be_read_is_not_known(tmp_path, run):
     whole = file.read_bytes()
     file.write_bytes(whole + whole[:-30])
     assert last_end(None, str(journal)).at == at
+    file.write_bytes(whole + packed(b"[]") + packed(BAD))
+    assert (last_end(None, str(journal)).error, last_end(None, str(journal)).last_good) == ("x", at)
     for text in (b"[]", b'{"version": 1, "at": 5}', b'{"version": 99, "at": 5, "did": {}}'):
         file.write_bytes(whole + packed(text))
         assert last_end(None, str(journal)) is None

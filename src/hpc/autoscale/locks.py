@@ -89,6 +89,12 @@ def holders_of(config: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def file_of(server: str, cluster: str) -> str:
+    """The file that is locked for a cluster where there are no names of sockets. Nothing is
+    made."""
+    return os.path.join(_directory(), _name(server, cluster))
+
+
 def _name(server: str, cluster: str) -> str:
     import hashlib
 
@@ -128,12 +134,20 @@ def _holder(name: str) -> str:
     return f"process {found[1]} of user {found[2]}" if found else "another process"
 
 
-def _file(name: str, what: str) -> str:
-    """A file in a directory that is this user's alone."""
+def _user() -> int | str:
+    return os.getuid() if hasattr(os, "getuid") else "all"
+
+
+def _directory() -> str:
+    """Where files are locked for clusters: each user has a place of their own."""
     import tempfile  # slow to import, and for few systems
 
-    user = os.getuid() if hasattr(os, "getuid") else "all"
-    directory = os.path.join(tempfile.gettempdir(), f"{_PREFIX}{user}")
+    return os.path.join(tempfile.gettempdir(), f"{_PREFIX}{_user()}")
+
+
+def _file(name: str, what: str) -> str:
+    """A file in a directory that is this user's alone."""
+    user, directory = _user(), _directory()
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         found = os.lstat(directory)

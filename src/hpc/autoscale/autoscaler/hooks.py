@@ -46,6 +46,11 @@ def new_lock(driver: SchedulerDriver, config: dict[str, Any]) -> SingletonLock:
     return found
 
 
+def has_own_lock(driver: SchedulerDriver) -> bool:
+    """Whether a driver takes another lock than the one that `lock_file` names."""
+    return type(driver).new_singleton_lock is not SchedulerDriver.new_singleton_lock
+
+
 def new_history(driver: SchedulerDriver, config: dict[str, Any]) -> NodeHistory:
     """The node history."""
     found: object = driver.new_node_history(config)

@@ -107,10 +107,15 @@ class LoopJournal:
             self._say(one_line(error), error)
 
     def keep(
-        self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception, took: float
+        self,
+        recorder: PassRecorder,
+        one: Pass,
+        end: PassSummary | Exception,
+        took: float,
+        interval: float | None = None,
     ) -> None:
         """Write the record of a pass that took so many seconds, or was ended by an error after
-        them."""
+        them. `interval`: of the loop, in seconds; None for a pass by itself."""
         from hpc.autoscale.journal.state import replaced, stamp, stamp_json
 
         try:
@@ -118,7 +123,11 @@ class LoopJournal:
                 did: dict[str, Any] = {"ended_by": one_line(end), "duration": took}
             else:
                 did = did_of(end)
+                if interval is not None:  # after a pass that failed it depends on those before
+                    did["next_pass_in"] = max(interval, end.retry_after or 0.0)
                 recorder.note_waiting(end.unsatisfied)
+            if interval is not None:
+                did["loop"] = {name: recorder.by[name] for name in ("host", "pid")}
             did["steps"] = {name: round(seconds, 6) for name, seconds in one.steps.seconds.items()}
             trouble = (
                 _about_files(did, self._paths)

@@ -156,7 +156,7 @@ class Autoscaler:
         self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception, took: float
     ) -> None:
         with one.steps.doing("state"):
-            self._journal.keep(recorder, one, end, took)
+            self._journal.keep(recorder, one, end, took, self._interval)
 
     def look(self, interval: float | None = None) -> Pass:
         """A pass without a lock, of which nobody is told, for callers that act on it. `interval`:

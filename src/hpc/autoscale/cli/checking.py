@@ -14,19 +14,24 @@ from hpc.autoscale.config import exposed_passwords, short_secrets, unknown_comma
 from hpc.autoscale.config.check import find_problems
 from hpc.autoscale.config.load import load_with_duplicates
 from hpc.autoscale.errors import ConfigurationException, one_line
+from hpc.autoscale.hpclogging.conffiles import problem_of
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.nodemanager import NodeManager
 
 Config = dict[str, Any]
 
+_OF_A_LOG_FILE = "correct the file, name another with logging.config_file, or take the key out"
+
 
 class Finding(NamedTuple):
     """A line about a configuration. An error keeps commands from working; anything else may be
-    meant."""
+    meant. `remedy`: what to do, where that is another thing than to correct what is named; empty
+    where the text says it."""
 
     is_error: bool
     text: str
+    remedy: str | None = None
 
     @property
     def verdict(self) -> str:
@@ -60,16 +65,27 @@ def check_alone(path: str, commands: Iterable[str]) -> Iterator[Finding]:
     try:
         config, duplicates = load_with_duplicates(path)
     except ConfigurationException as error:
-        yield Finding(True, str(error))
+        yield Finding(True, str(error), _remedy_of_file(error))
         return
     errors = [Finding(True, text) for text in (*duplicates, *find_problems(config))]
     if not errors:
         errors = [Finding(True, text) for text in _in_weights(config)]
+        errors += _in_logging(config)
     yield from errors
-    doubts = unknown_commands(config, commands) if not errors else []
-    doubts += short_secrets(config) if not errors else []
-    for text in (*(() if duplicates else exposed_passwords(path)), *doubts):
-        yield Finding(False, text)
+    if not duplicates:
+        yield from (Finding(False, text, "") for text in exposed_passwords(path))
+    if not any(finding.is_error for finding in errors):
+        yield from (Finding(False, text) for text in unknown_commands(config, commands))
+        yield from (Finding(False, text, "") for text in short_secrets(config))
+
+
+def _remedy_of_file(error: ConfigurationException) -> str | None:
+    """What to do about a configuration that cannot be read."""
+    if isinstance(error.__cause__, FileNotFoundError | IsADirectoryError):
+        return "name the file that is meant with -c; `azscale initconfig` makes a first one"
+    if isinstance(error.__cause__, OSError):
+        return "let the user that runs azscale read the file, or name another one with -c"
+    return None
 
 
 def _in_weights(config: Config) -> Iterator[str]:
@@ -83,6 +99,20 @@ def _in_weights(config: Config) -> Iterator[str]:
         check_section(config)
     except ConfigurationException as error:
         yield str(error)
+
+
+def _in_logging(config: Config) -> Iterator[Finding]:
+    """What is wrong with the file that says where the log goes. Nothing is logged by it."""
+    path = (config.get("logging") or {}).get("config_file")
+    found = problem_of(str(path)) if path else None
+    if found is None:
+        return
+    ends_commands, text = found
+    said = f"logging.config_file {path!r} cannot be used: {text}"
+    if ends_commands:
+        yield Finding(True, said, _OF_A_LOG_FILE)
+    else:
+        yield Finding(False, f"{said}; nothing is logged", _OF_A_LOG_FILE)
 
 
 def check_with_cluster(

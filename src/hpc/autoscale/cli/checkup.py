@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import re
 import shutil
 import socket
 import ssl
@@ -33,7 +34,7 @@ from hpc.autoscale.config.load import load_with_duplicates
 from hpc.autoscale.config.secrets import of_its_own
 from hpc.autoscale.errors import ConfigurationException, counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.locks import holders_of
+from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.wsgi.loopback import is_loopback
@@ -53,6 +54,28 @@ DISK_IS_FULL = 16 * 2**20
 """Bytes below which nothing is written safely any more."""
 DISK_IS_NEARLY_FULL = 256 * 2**20
 
+_ABOUT_ERRORS = {
+    errors.CertificateError: "certificate",
+    errors.AuthenticationFailed: "credentials",
+    errors.AccessDenied: "permissions",
+    errors.NotFound: "permissions",
+}
+# by the word with which a ConfigurationException begins
+_ABOUT_KEYS = {"url": "server", "ca_file": "certificate", "expected": "permissions"}
+_OF_AN_ADDRESS = "write url as https://host or https://host:port"
+_OF_CREDENTIALS_FILE = (
+    "name a JSON file with credentials_file that has username and password, and that only the user"
+    " that runs azscale can read (chmod 600)"
+)
+_OF_AN_UNKNOWN_LOCK = (
+    "look whether a loop runs where it would run, and as its user; `azscale autoscale` ends with"
+    " exit code 3 while somebody holds the lock"
+)
+_OF_A_DRIVER = (
+    "the driver was found: correct what it says of the configuration, as the driver's own"
+    " documentation has it"
+)
+
 
 class CheckState(StrEnum):
     """What came of a look."""
@@ -64,22 +87,34 @@ class CheckState(StrEnum):
 
 
 class Observation(NamedTuple):
-    """One thing that was found; `of` is the cluster that it is about, where there are several."""
+    """One thing that was found; `of` is the cluster that it is about, where there are several.
+
+    `remedy`: what to do about it, where that is known better than in the check's remedy; empty
+    where the text says it.
+    """
 
     verdict: CheckState
     text: str
     of: str = ""
+    remedy: str | None = None
 
 
 @dataclass(frozen=True)
 class Check:
-    """One row. `needs`: checks without which it makes no sense."""
+    """One row. `remedy`: what to do about a finding that knows no better. `needs`: checks without
+    which it makes no sense."""
 
     name: str
     what: str
     remedy: str
     look: Callable[[Site], Iterable[Observation]]
     needs: Sequence[str] = ()
+
+    def remedy_for(self, found: Observation) -> str:
+        """What to do about a finding of this check; empty where there is nothing to add."""
+        if found.verdict not in (CheckState.WARNING, CheckState.FAILED):
+            return ""
+        return self.remedy if found.remedy is None else found.remedy
 
 
 @dataclass
@@ -192,21 +227,22 @@ def _ok(text: str, of: str = "") -> Observation:
     return Observation(CheckState.OK, text, of)
 
 
-def _warning(text: str, of: str = "") -> Observation:
-    return Observation(CheckState.WARNING, text, of)
+def _warning(text: str, of: str = "", remedy: str | None = None) -> Observation:
+    return Observation(CheckState.WARNING, text, of, remedy)
 
 
-def _failed(text: str, of: str = "") -> Observation:
-    return Observation(CheckState.FAILED, text, of)
+def _failed(text: str, of: str = "", remedy: str | None = None) -> Observation:
+    return Observation(CheckState.FAILED, text, of, remedy)
 
 
 def _configuration(site: Site) -> Iterator[Observation]:
     if site.path is None:
-        yield _failed(f"none found: looked for {site.looked}")
+        remedy = "`azscale initconfig` makes a first one; -c names one that is elsewhere"
+        yield _failed(f"none found: looked for {site.looked}", remedy=remedy)
         return
     found = list(check_alone(site.path, site.commands))
     for finding in found:
-        yield (_failed if finding.is_error else _warning)(finding.text)
+        yield (_failed if finding.is_error else _warning)(finding.text, remedy=finding.remedy)
     if not any(finding.is_error for finding in found):
         with suppress(Exception):  # a driver may bring policies; a check of its own looks at it
             _ = site.prepared
@@ -232,8 +268,15 @@ def _versions(site: Site) -> Iterator[Observation]:
 
 
 def _driver(site: Site) -> Iterator[Observation]:
-    driver, _ = site.prepared
     named = site.config.get("driver")
+    try:
+        driver, _ = site.prepared
+    except Exception as error:  # noqa: BLE001  drivers are not ours
+        text = one_line(error)
+        # what keeps it from being loaded is said of this key; all else the driver says itself
+        is_loaded = not (isinstance(error, ConfigurationException) and text.startswith("driver: "))
+        yield _failed(text, remedy=_OF_A_DRIVER if is_loaded else None)
+        return
     yield _ok(str(named) if named else f"none ({driver.name}): request sets alone are served")
 
 
@@ -242,39 +285,63 @@ def _scheduler(site: Site) -> Iterator[Observation]:
     yield _ok(f"{counted(len(jobs), 'job')}, {counted(len(hosts), 'host')}")
 
 
+def _check_about(problem: Exception) -> str:
+    """Which check is about what went wrong when a server was asked."""
+    if isinstance(problem, ConfigurationException):
+        key = re.split(r"\W", str(problem), maxsplit=1)[0]
+        return _ABOUT_KEYS.get(key, "credentials")
+    return next(
+        (name for kind, name in _ABOUT_ERRORS.items() if isinstance(problem, kind)), "server"
+    )
+
+
 def _server(site: Site) -> Iterator[Observation]:
     for server in site.servers:
         problem = server.ask()
-        expected = (
-            ConfigurationException,
-            errors.CertificateError,
-            errors.AuthenticationFailed,
-            errors.AccessDenied,
-            errors.NotFound,
-        )
-        if isinstance(problem, expected):
-            continue  # what another check is about
-        if problem is not None:
-            yield _failed(one_line(problem), server.name)
-        else:
+        if problem is None:
             yield _ok(f"{server.config.get('url')} answers", server.name)
+        elif _check_about(problem) == "server":
+            remedy = _OF_AN_ADDRESS if isinstance(problem, ConfigurationException) else None
+            yield _failed(one_line(problem), server.name, remedy)
 
 
 def _certificate(site: Site) -> Iterator[Observation]:
     for server in site.servers:
         problem = server.ask()
         parts = urlsplit(str(server.config.get("url") or ""))
-        if isinstance(problem, errors.CertificateError):
-            yield _failed(one_line(problem), server.name)
+        if problem is not None and _check_about(problem) == "certificate":
+            yield _failed(one_line(problem), server.name, _remedy_of_tls(str(problem)))
         elif parts.scheme == "http":
             if is_loopback(parts.hostname or ""):
                 yield _ok("none needed: the server is on this machine", server.name)
             else:
-                yield _warning("none: the password goes to the server in the clear", server.name)
+                yield _warning(
+                    "none: the password goes to the server in the clear",
+                    server.name,
+                    "write https:// in url, once the server has a certificate",
+                )
         elif server.config.get("verify_certificates") is False:
-            yield _warning("not verified: verify_certificates is false", server.name)
+            yield _warning(
+                "not verified: verify_certificates is false",
+                server.name,
+                "take verify_certificates out, and name the issuer's certificate with ca_file",
+            )
         elif server.reply is not None:
             yield _expiry(parts.hostname or "", parts.port or 443, server)
+
+
+def _remedy_of_tls(text: str) -> str | None:
+    """What to do where no certificate was accepted."""
+    if re.search("WRONG_VERSION|record layer", text, re.IGNORECASE):
+        return (
+            "the server speaks plain HTTP at this port: write http:// in url, or give the port at"
+            " which it speaks HTTPS"
+        )
+    if re.search("hostname|IP address mismatch|doesn't match", text, re.IGNORECASE):
+        return "write the name in url that the certificate is for, or have it made for this one"
+    if text.startswith("ca_file"):
+        return "name a file with ca_file that is there, or take it out"
+    return None
 
 
 def _expiry(host: str, port: int, server: Server) -> Observation:
@@ -295,15 +362,18 @@ def _expiry(host: str, port: int, server: Server) -> Observation:
         return _ok(f"verified; when it ends is not known: {one_line(error)}", server.name)
     left = ends - clock.time()
     if left < CERTIFICATE_ENDS_SOON:
-        return _warning(f"verified; it ends in {left / 86400:.0f} days", server.name)
+        text = f"verified; it ends in {left / 86400:.0f} days"
+        return _warning(text, server.name, "have it renewed")
     return _ok(f"verified; it ends in {left / 86400:.0f} days", server.name)
 
 
 def _credentials(site: Site) -> Iterator[Observation]:
     for server in site.servers:
         problem = server.ask()
-        if isinstance(problem, ConfigurationException | errors.AuthenticationFailed):
-            yield _failed(one_line(problem), server.name)
+        if problem is not None and _check_about(problem) == "credentials":
+            is_of_file = str(problem).startswith("credentials_file")
+            remedy = _OF_CREDENTIALS_FILE if is_of_file else None
+            yield _failed(one_line(problem), server.name, remedy)
         elif server.reply is not None:
             yield _ok(f"user {server.config.get('username')}", server.name)
 
@@ -311,7 +381,7 @@ def _credentials(site: Site) -> Iterator[Observation]:
 def _permissions(site: Site) -> Iterator[Observation]:
     for server in site.servers:
         problem = server.ask()
-        if isinstance(problem, errors.AccessDenied | errors.NotFound):
+        if problem is not None and _check_about(problem) == "permissions":
             yield _failed(one_line(problem), server.name)
         elif problem is None:
             name = server.config.get("cluster_name")
@@ -383,24 +453,33 @@ def _lock(site: Site) -> Iterator[Observation]:
     path = site.files.get("lock_file")
     if path is None:
         yield _warning("lock_file is null: two autoscalers may get into each other's way")
-    else:
-        holders = holders_of(site.config)
-        yield _ok(f"held by {', '.join(holders)}" if holders else "free")
+        return
+    of_driver = False
+    with suppress(Exception):  # a driver that cannot be had is what another check is about
+        of_driver = hooks.has_own_lock(site.prepared[0])
+    found = lock_state(site.config, path, of_driver)
+    if found.state is not Lock.UNKNOWN:
+        yield _ok(str(found))
+        return
+    is_a_place = os.path.isdir(os.path.dirname(path)) and not os.path.isdir(path)
+    yield _warning(str(found), remedy=_OF_AN_UNKNOWN_LOCK if is_a_place else None)
 
 
 def _files(site: Site) -> Iterator[Observation]:
-    wrong = []
+    wrong: list[Observation] = []
     for key, path in site.files.items():
         directory = os.path.dirname(path)
         if not os.path.isdir(directory):
-            wrong.append(f"{key}: there is no directory {directory}")
+            wrong.append(_failed(f"{key}: there is no directory {directory}"))
         elif not os.access(directory, os.W_OK | os.X_OK):
-            wrong.append(f"{key}: this user cannot write in {directory}")
+            wrong.append(_failed(f"{key}: this user cannot write in {directory}"))
         elif os.path.isdir(path):
-            wrong.append(f"{key}: {path} is a directory")
+            text = f"{key}: {path} is a directory"
+            wrong.append(_failed(text, remedy=f"name a file with {key}, as in {path}/{key}"))
         elif os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
-            wrong.append(f"{key}: this user cannot write {path}")
-    yield from map(_failed, wrong)
+            remedy = f"give the file to the user that runs azscale, or name another with {key}"
+            wrong.append(_failed(f"{key}: this user cannot write {path}", remedy=remedy))
+    yield from wrong
     if not wrong:
         yield _ok(", ".join(dict.fromkeys(map(os.path.dirname, site.files.values()))))
 
@@ -448,7 +527,7 @@ CHECKS = (
     ),
     Check(
         "lock",
-        "there is a lock, and who holds it",
+        "there is a lock, and who holds it; a warning where that is not known",
         "name a file with lock_file, the same for everything that scales this cluster",
         _lock,
         ("configuration",),

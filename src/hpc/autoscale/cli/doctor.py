@@ -76,21 +76,17 @@ def _print_json(found: Sequence[tuple[Check, Observation]]) -> None:
             "cluster": finding.of or None,
             "found": finding.text,
             "what": check.what,
-            "remedy": check.remedy if _is_bad(finding) else None,
+            "remedy": check.remedy_for(finding) or None,
         }
         for check, finding in found
     ]
     print(json.dumps(rows, indent=2))
 
 
-def _is_bad(finding: Observation) -> bool:
-    return finding.verdict in (CheckState.WARNING, CheckState.FAILED)
-
-
 def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
     """A line for each finding, wrapped, and below what failed what to do about it."""
     width = text_width()
-    bad: dict[str, Check] = {}
+    remedies: dict[tuple[str, str], None] = {}
     skipped = [check.name for check, finding in found if finding.verdict is CheckState.SKIPPED]
     for check, finding in found:
         if finding.verdict is CheckState.SKIPPED and len(skipped) > 1:
@@ -101,13 +97,13 @@ def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
         print_painted(f"{finding.verdict:8} {check.name:13} {lines[0]}", style)
         for line in lines[1:]:
             print_painted(" " * _INDENT + line, style)
-        if _is_bad(finding):
-            bad[check.name] = check
+        if remedy := check.remedy_for(finding):
+            remedies[check.name, remedy] = None
     if len(skipped) > 1:
         print(f"skipped  {len(skipped)} checks, which need what has failed")
-    if bad:
+    if remedies:
         print("\nWhat to do:")
-    for check in bad.values():
-        lines = textwrap.wrap(check.remedy, width - _INDENT, break_on_hyphens=False)
-        for head, line in zip([check.name, *[""] * len(lines)], lines, strict=False):
+    for name, remedy in remedies:
+        lines = textwrap.wrap(remedy, width - _INDENT, break_on_hyphens=False)
+        for head, line in zip([name, *[""] * len(lines)], lines, strict=False):
             print(f"         {head:13} {line}")

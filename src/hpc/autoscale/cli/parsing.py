@@ -34,6 +34,9 @@ from hpc.autoscale.util import load_config
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
+CONFIGURED_LOCK = "_lock_file"
+"""The key with the `lock_file` of the configuration, where a command that only looks has none."""
+
 # Options that are about the command line itself, and are not handed to the command.
 _NOT_FOR_COMMANDS = frozenset(
     {
@@ -372,6 +375,8 @@ def _load(args: Namespace, debug: bool) -> dict[str, Any]:
     start_logging(config, debug)
     if args.read_only:
         config["read_only"] = True
+        if "lock_file" in config:
+            config[CONFIGURED_LOCK] = config["lock_file"]
         config["lock_file"] = None
     if getattr(args, "lock_wait", None):
         config["_lock_wait"] = args.lock_wait

@@ -6,6 +6,9 @@ and takes no lock. Called by `status`; `standing_text` makes lines of it.
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,12 +27,11 @@ from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.locks import holders_of
+from hpc.autoscale.lockstate import LockState
 from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
 from hpc.autoscale.node.limits import UNLIMITED
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodehistory.watching import Rhythm, usual_interval
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
@@ -78,15 +80,18 @@ class FailedNode:
 class Standing:
     """How things stand at a time. `clusters`: names with where they are. `jobs`: how many `run`,
     `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` is when
-    the last pass ended, `next_pass` when the next one is due: unix times, None when unknown.
-    `last_end`: how the last one ended, None when unknown."""
+    the last pass ended, `next_pass` when the next one of its loop is due: unix times, None when
+    unknown, `next_pass` also when no loop made the last one.
+    `last_end`: how the last one ended, None when unknown. `loop_is_gone`: the process of the loop
+    that made it has ended, as far as that is seen from here."""
 
     at: float
     clusters: Mapping[str, str]
-    lock_holders: Sequence[str]
+    lock: LockState
     last_pass: float | None
     next_pass: float | None
     last_end: PassEnd | None
+    loop_is_gone: bool
     cost: Cost
     cost_planned: Cost
     buckets: Sequence[BucketStanding]
@@ -107,7 +112,8 @@ class Standing:
 
     def to_dict(self) -> dict[str, Any]:
         """Its JSON form."""
-        return {**asdict(self), "nodes": dict(self.nodes)}
+        own = {"lock": self.lock._asdict(), "lock_holders": list(self.lock.holders)}
+        return {**asdict(self), **own, "nodes": dict(self.nodes)}
 
 
 @dataclass
@@ -125,9 +131,11 @@ def look(
     config: Mapping[str, Any],
     new_calculator: NewCalculator,
     rehearsed: Callable[[NewCalculator], Rehearsal],
+    lock_now: Callable[[], LockState],
 ) -> Standing:
     """How things stand. `new_calculator` makes calculators for this site; `rehearsed` rehearses a
-    pass up to its demand with the one that it is given. Raises what a pass raises."""
+    pass up to its demand with the one that it is given; `lock_now` says how the lock stands. Raises
+    what a pass raises."""
     noted = Noted()
 
     def noting(
@@ -145,17 +153,18 @@ def look(
         return calculator, jobs
 
     found = rehearsed(noting)
-    holders = holders_of(config)
+    lock = lock_now()
     last, following, end = _passes(config, noted)
     nodes = [*found.demand.compute_nodes]
     node_mgr = found.calculator.node_mgr if found.calculator else None
     return Standing(
         at=found.at,
         clusters=_clusters(config, node_mgr),
-        lock_holders=holders,
+        lock=lock,
         last_pass=last,
         next_pass=following,
         last_end=end,
+        loop_is_gone=end is not None and _is_gone(end.loop),
         cost=found.before,
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
         buckets=_buckets(nodes, noted.busy),
@@ -181,11 +190,11 @@ def _clusters(config: Mapping[str, Any], node_mgr: NodeManager | None) -> dict[s
 def _passes(
     config: Mapping[str, Any], noted: Noted
 ) -> tuple[float | None, float | None, PassEnd | None]:
-    """When the last pass ended, when the next one is due, where it is known how often there is one,
-    and how the last one ended.
+    """When the last pass ended, when the next one is due, and how the last one ended.
 
     Of passes that could look the node history tells, of all of them the health file and the
-    journal, where there are such.
+    journal, where there are such. These know when the loop that made the last pass makes the next
+    one; nobody knows that of passes that are made one by one.
     """
     health_file = (config.get(SECTION) or {}).get("health_file")
     end = last_end(health_file, journal_path(config, noted.home))
@@ -193,11 +202,25 @@ def _passes(
     if end is not None and times and end.ended + _LATE < times[-1]:
         end = None  # it is of an earlier one
     last = max([*times[-1:], *([end.ended] if end else [])], default=None)
-    if last is None:
-        return None, None, None
-    declared = (config.get("autoscale") or {}).get("interval")
-    interval = float(declared) if declared else usual_interval(times, Rhythm())
-    return last, None if interval is None else last + interval, end
+    if end is None or end.next_in is None or _is_gone(end.loop):
+        return last, None, end
+    return last, end.ended + end.next_in, end
+
+
+def _is_gone(loop: Mapping[str, Any] | None) -> bool:
+    """Whether the process of a loop is one of this machine, and has ended."""
+    pid = (loop or {}).get("pid")
+    if not loop or loop.get("host") != platform.node() or not isinstance(pid, int):
+        return False
+    if sys.platform == "win32":
+        return False  # there the question itself would end it
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _buckets(nodes: Iterable[Node], busy: set[object]) -> list[BucketStanding]:

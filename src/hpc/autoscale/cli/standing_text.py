@@ -16,6 +16,7 @@ from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.limit_words import limit_in_words
 from hpc.autoscale.explaining.words import in_time
+from hpc.autoscale.lockstate import Lock, LockState
 from hpc.autoscale.plaintext import cut_to, on_one_line
 
 WIDE = 150
@@ -114,24 +115,29 @@ def _head(standing: Standing, width: int) -> Iterator[Line]:
     where = ", ".join(f"{name} at {url}" for name, url in standing.clusters.items())
     at = f"{datetime.fromtimestamp(standing.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     yield Line(_ends(cut_to(where, width - len(at) - 2), at, width), "title")
-    lock = (
-        f"lock held by {', '.join(standing.lock_holders)}"
-        if standing.lock_holders
-        else ("lock free: no loop is in a pass")
-    )
+    lock = _said_of_lock(standing.lock)
     late = standing.next_pass is not None and standing.at - standing.next_pass > 60
     passes, style = _said_of_passes(standing), "warn" if late else "plain"
     fits = len(passes) + len(lock) + 2 <= width
     yield Line(_ends(passes, lock, width) if fits else cut_to(passes, width), style)
     yield from _said_of_error(standing, width)
     if not fits:
-        yield Line(cut_to(lock, width))
+        unknown = standing.lock.state is Lock.UNKNOWN
+        for line in _wrapped(lock, width, 2):
+            yield Line(line, "warn" if unknown else "plain")
     cost = f"{standing.cost} for {counted(_existing(standing), 'node')}"
     yield Line(cut_to(cost, width))
     if standing.nodes["planned"]:
         planned = counted(standing.nodes["planned"], "node")
         more = f"the next pass wants {planned} more for {standing.cost_planned}"
         yield Line(cut_to(more, width))
+
+
+def _said_of_lock(lock: LockState) -> str:
+    if lock.state is Lock.NONE:
+        return "no lock: lock_file is null"
+    is_plainly_free = lock.state is Lock.FREE and not lock.note
+    return on_one_line(f"lock {lock}" + (": no loop is in a pass" if is_plainly_free else ""))
 
 
 def _said_of_error(standing: Standing, width: int) -> Iterator[Line]:
@@ -156,6 +162,8 @@ def _said_of_passes(standing: Standing) -> str:
         took = "" if end.took is None else f" {_seconds(end.took)}"
         how = "failed after" if end.failed else "ok in" if not end.error else "with errors in"
         said += f": {how}{took}" if took else f": {how.partition(' ')[0]}"
+    if standing.loop_is_gone:
+        return f"{said}; its loop has ended"
     if standing.next_pass is not None:
         left = standing.next_pass - standing.at
         said += f", next in {in_time(left)}" if left >= 0 else f", {in_time(-left)} late"

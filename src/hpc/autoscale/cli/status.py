@@ -7,6 +7,7 @@ Only `azscale` has it. What is shown is found out by `standing` and made into li
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
@@ -14,14 +15,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
 from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import print_painted, screen_width
-from hpc.autoscale.cli.parsing import draws
+from hpc.autoscale.cli.parsing import CONFIGURED_LOCK, draws
 from hpc.autoscale.cli.standing import Standing, look
 from hpc.autoscale.cli.standing_text import screen, summary_line
 from hpc.autoscale.errors import AutoscaleError, one_line_and_where
+from hpc.autoscale.lockstate import LockState, lock_state
 from hpc.autoscale.rehearsal import Rehearsal
 from hpc.autoscale.tables import OutputFormat
 from hpc.autoscale.util import json_dump
@@ -78,7 +81,13 @@ class StatusCommands(CommandLine):
                 config, new_calculator=calculator, result_handler=None, demand_only=True
             )
 
-        return look(config, self._fresh_demand_calc, rehearsed)
+        return look(config, self._fresh_demand_calc, rehearsed, lambda: self._lock_now(config))
+
+    def _lock_now(self, config: Config) -> LockState:
+        """How the lock stands that a pass would take, which no command that only looks does."""
+        default = os.path.join(self._state_home(dict(config)), "lock.file")
+        path = config.get(CONFIGURED_LOCK, default)
+        return lock_state(config, path, hooks.has_own_lock(self._driver(config)))
 
     def _print_status(self, standing: Standing, output_format: OutputFormat | None) -> None:
         if output_format == "json":

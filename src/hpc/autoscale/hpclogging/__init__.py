@@ -19,6 +19,7 @@ from types import MethodType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, TextIO, TypeGuard, cast
 
 from hpc.autoscale.errors import ConfigurationException, unreadable
+from hpc.autoscale.hpclogging.conffiles import read_conf
 from hpc.autoscale.hpclogging.jsonlines import JsonFormatter
 from hpc.autoscale.hpclogging.records import (
     FINE,
@@ -273,8 +274,8 @@ def _configure_from_file(path: str, origin: str) -> None:
     from logging.config import fileConfig
 
     try:
-        with open(path, encoding="utf-8") as conf:
-            fileConfig(conf, disable_existing_loggers=False)
+        # read here, since in its messages fileConfig calls a file that is open by its repr
+        fileConfig(read_conf(path), disable_existing_loggers=False)
     except OSError as e:
         why = unreadable(e)
         if e.filename != path:

@@ -110,18 +110,21 @@ def has_none(file: io.BufferedIOBase, size: int) -> bool:
     return _next_start(file, 0, size) is None
 
 
-def last_of(file: io.BufferedIOBase, size: int) -> Chunk | None:
-    """The last record of a file that is whole; None where there is none. Unpacks no other."""
-    last: int | None = None
+def from_the_end(file: io.BufferedIOBase, size: int) -> Iterator[Chunk]:
+    """The records of a file that are whole, the last one first. Unpacks those that are asked
+    for."""
+    starts: list[int] = []
     offset: int | None = 0
     while offset is not None and offset < size:
         length = _length_at(file, offset)
         if length is None:
             offset = _next_start(file, offset + 1, size)
         else:
-            last = offset if offset + length <= size else last
+            if offset + length <= size:
+                starts.append(offset)
             offset += length
-    return None if last is None else next(frames(file, size, last))
+    for start in reversed(starts):
+        yield next(frames(file, size, start))
 
 
 def _is_rest(file: io.BufferedIOBase, offset: int) -> bool:

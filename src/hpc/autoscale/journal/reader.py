@@ -16,7 +16,7 @@ from typing import Any
 from hpc.autoscale.journal.changes import changed
 from hpc.autoscale.journal.errors import GarbledRecord, JournalError, NewerJournal
 from hpc.autoscale.journal.files import files_in
-from hpc.autoscale.journal.frames import Chunk, frames, last_of
+from hpc.autoscale.journal.frames import Chunk, frames, from_the_end
 from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from_lists
 
 Lists = dict[str, dict[str, Any]]
@@ -154,15 +154,26 @@ class FilePasses:
         return from_lists(document, self._lists, dict(self._known), number)
 
 
-def last_did(path: str | os.PathLike[str]) -> tuple[float, dict[str, Any]] | None:
-    """When the last pass of a journal began, and what it did but for lists of names and jobs; None
-    where that cannot be read. Reads one record."""
+def last_passes(path: str | os.PathLike[str]) -> Iterator[tuple[float, dict[str, Any]] | None]:
+    """When the passes of a journal began, the last one first, and what each did but for lists of
+    names and jobs; None for one that cannot be read. Reads those that are asked for."""
     try:
-        newest = files_in(path)[-1]
-        with open(newest, "rb") as file:
-            frame = last_of(file, newest.stat().st_size)
-        document = _document(frame, f"journal {newest}") if frame else {}
+        files = files_in(path)
     except (JournalError, OSError):
+        return
+    for each in reversed(files):
+        try:
+            with open(each, "rb") as file:
+                for frame in from_the_end(file, each.stat().st_size):
+                    yield _at_and_did(frame, f"journal {each}")
+        except OSError:
+            yield None
+
+
+def _at_and_did(frame: Chunk, where: str) -> tuple[float, dict[str, Any]] | None:
+    try:
+        document = _document(frame, where)
+    except JournalError:
         return None
     did = document.get("did")
     return (float(document["at"]), did) if isinstance(did, dict) else None

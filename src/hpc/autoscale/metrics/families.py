@@ -11,7 +11,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.models import is_disabled
 from hpc.autoscale.journal.records import PassRecord
 from hpc.autoscale.metrics.exposition import Metric
-from hpc.autoscale.metrics.health import COUNTED, Health
+from hpc.autoscale.metrics.health import COUNTED, Health, problems_of
 from hpc.autoscale.node.vm_sizes import price_per_hour
 
 PREFIX = "hpc_autoscale_"
@@ -33,7 +33,7 @@ def of_pass(
 ) -> list[Metric]:
     """The figures of a pass. `nodes`: records, as the server has them; `did` and `status` as in a
     journal, with the jobs that wait."""
-    problems = _problems(did)
+    problems = problems_of(did)
     return [
         _gauge("last_pass_timestamp_seconds", "When the last pass began.", at),
         _gauge("last_pass_duration_seconds", "How long it took.", did.get("duration")),
@@ -92,10 +92,6 @@ def of_health(health: Health) -> list[Metric]:
     if health.last_good_pass is not None:
         good.add(health.last_good_pass)
     return [passes, done, good]
-
-
-def _problems(did: Mapping[str, Any]) -> list[Any]:
-    return [did["ended_by"]] if did.get("ended_by") else list(did.get("errors") or ())
 
 
 def _gauge(name: str, meaning: str, value: float | None) -> Metric:

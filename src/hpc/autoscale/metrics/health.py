@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, unreadable
-from hpc.autoscale.journal.reader import last_did
+from hpc.autoscale.journal.reader import last_passes
 from hpc.autoscale.wholefiles import unwritable, write_whole
+
+_Recorded = tuple[float, Mapping[str, Any]] | None
+"""When a pass began and what it did; None for one that cannot be read."""
 
 COUNTED = ("created", "started", "joined", "drained", "deleted")
 """What passes do to nodes, as far as it is counted."""
@@ -30,9 +34,10 @@ class Health:
     """What is known of all passes. Times are unix seconds; None where there was none.
 
     `last_pass` and `last_good_pass` say when they began, `last_duration` how many seconds the last
-    one took, `last_failed` whether it could not look. `passes` are all that began, `failed` those
-    that could not look, and `with_errors` those in which something went wrong. `nodes`: how often
-    something was done to a node.
+    one took, `last_failed` whether it could not look, and `next_pass_in` how many seconds after its
+    end its loop makes the next one; `loop` are the `host` and `pid` of that. `passes` are all that
+    began, `failed` those that could not look, and `with_errors` those in which something went
+    wrong. `nodes`: how often something was done to a node.
     """
 
     last_pass: float | None = None
@@ -40,6 +45,8 @@ class Health:
     last_duration: float | None = None
     last_error: str = ""
     last_failed: bool = False
+    next_pass_in: float | None = None
+    loop: Mapping[str, Any] | None = None
     passes: int = 0
     failed: int = 0
     with_errors: int = 0
@@ -47,7 +54,7 @@ class Health:
 
     def after(self, at: float, did: Mapping[str, Any]) -> Health:
         """Once one more pass was made; `did` as in a journal."""
-        problems = [did["ended_by"]] if did.get("ended_by") else list(did.get("errors") or ())
+        problems = problems_of(did)
         nodes = {name: self.nodes.get(name, 0) + len(did.get(name) or ()) for name in COUNTED}
         return replace(
             self,
@@ -56,6 +63,8 @@ class Health:
             last_duration=did.get("duration"),
             last_error=str(problems[0]) if problems else "",
             last_failed=bool(did.get("ended_by")),
+            next_pass_in=did.get("next_pass_in"),
+            loop=did.get("loop"),
             passes=self.passes + 1,
             failed=self.failed + bool(did.get("ended_by")),
             with_errors=self.with_errors + bool(problems and not did.get("ended_by")),
@@ -78,13 +87,17 @@ class Health:
 class PassEnd:
     """How a pass ended: when it began in unix seconds, how many seconds it took, and the first
     thing that went wrong in it; nothing where all was well. `failed`: it could not look.
-    `last_good`: when the last good pass began. None where something is not known."""
+    `last_good`: when the last good pass began. `next_in`: how many seconds after its end its loop
+    makes the next one. `loop`: its `host` and `pid`. None where something is not known, or there is
+    no loop."""
 
     at: float
     took: float | None
     error: str
     failed: bool
     last_good: float | None
+    next_in: float | None = None
+    loop: Mapping[str, Any] | None = None
 
     @property
     def ended(self) -> float:
@@ -99,16 +112,46 @@ def last_end(health_file: str | None, journal: str | None) -> PassEnd | None:
     if health_file:
         with suppress(HealthError):
             health = read_health(health_file)
-    found = last_did(journal) if journal else None
+    passes = last_passes(journal) if journal else iter(())
+    found = next(passes, None)
     if found is not None and found[0] >= (health.last_pass or 0.0):
         at, did = found
         known = health if health.last_pass == at else health.after(at, did)
-        good = known.last_good_pass
-        return PassEnd(at, did.get("duration"), known.last_error, bool(did.get("ended_by")), good)
-    if health.last_pass is None:
+    else:
+        known = health
+    if known.last_pass is None:
         return None
-    took, error = health.last_duration, health.last_error
-    return PassEnd(health.last_pass, took, error, health.last_failed, health.last_good_pass)
+    return PassEnd(
+        known.last_pass,
+        known.last_duration,
+        known.last_error,
+        known.last_failed,
+        _last_good(known, found, passes),
+        known.next_pass_in,
+        known.loop,
+    )
+
+
+def problems_of(did: Mapping[str, Any]) -> list[Any]:
+    """What went wrong in a pass; `did` as in a journal."""
+    return [did["ended_by"]] if did.get("ended_by") else list(did.get("errors") or ())
+
+
+def _last_good(known: Health, found: _Recorded, earlier: Iterator[_Recorded]) -> float | None:
+    """When the last good pass began: by what is known, or by the passes of a journal, the last one
+    first, as far back as they can tell more."""
+    good = known.last_good_pass
+    if good is not None and good == known.last_pass:
+        return good
+    for recorded in chain([found], earlier):
+        if recorded is None:
+            continue
+        at, did = recorded
+        if good is not None and at <= good:
+            return good
+        if not problems_of(did):
+            return at
+    return good
 
 
 def read_health(path: str | os.PathLike[str]) -> Health:
@@ -134,8 +177,10 @@ def _check(health: Health) -> None:
             raise ValueError(f"{name}: {getattr(health, name)!r}")
     if not isinstance(health.last_error, str) or not isinstance(health.last_failed, bool):
         raise ValueError(f"last_error: {health.last_error!r}, last_failed: {health.last_failed!r}")
-    for name in ("last_pass", "last_good_pass", "last_duration"):
+    for name in ("last_pass", "last_good_pass", "last_duration", "next_pass_in"):
         if not isinstance(getattr(health, name), int | float | None):
             raise ValueError(f"{name}: {getattr(health, name)!r}")
+    if not isinstance(health.loop, Mapping | None):
+        raise ValueError(f"loop: {health.loop!r}")
     if not all(isinstance(health.nodes.get(name, 0), int) for name in COUNTED):
         raise ValueError(f"nodes: {health.nodes!r}")

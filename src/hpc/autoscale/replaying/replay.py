@@ -37,7 +37,7 @@ from hpc.autoscale.replaying.doors import (
 )
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 
-_NOT_COMPARED = ("duration", "steps")
+_NOT_COMPARED = ("duration", "steps", "next_pass_in", "loop")
 _OF_THE_SITE = ("logging", "lock_file", "read_only")
 
 
