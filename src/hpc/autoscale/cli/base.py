@@ -81,7 +81,9 @@ class _NoteFormat(Action):
     """Notes an output format on the command line object, and hands it to no command."""
 
     def __init__(self, option_strings: Sequence[str], command_line: CommandLine, **known: Any):
-        super().__init__(option_strings, **{**known, "dest": SUPPRESS})
+        # without a dest there is no name that the help could show in the place of the value
+        shown = {"dest": SUPPRESS, "metavar": "OUTPUT_FORMAT"}
+        super().__init__(option_strings, **{**known, **shown})
         self._command_line = command_line
 
     def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, *_: Any) -> None:
