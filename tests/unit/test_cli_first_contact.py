@@ -121,7 +121,15 @@ def test_a_bare_command_says_what_to_do_next(typed):
         ("demand --lonng=1", "there is no option '--lonng'; did you mean '--long'?"),
         ("demand x", "there is no place for 'x'"),
         ("demand -F jsn", "did you mean 'json'?"),
-        ("analyze -c x.json", "required: --job-id/-j"),
+        ("analyze -c x.json", "error: these options are required: --job-id/-j\n"),
+        ("completion", "error: expected bash, zsh or fish, found none\n"),
+        ("apply", "error: expected PLAN (what `plan --out` has written; -: on stdin), found none"),
+        (
+            "initconfig --cluster-name a --username b --url c --default-resource {bad",
+            '--default-resource: expected a resource as JSON, as in {"select": {}, "name":'
+            ' "ncpus", "value": "node.vcpu_count"}, found \'{bad\': Expecting property name',
+        ),
+        ("initconfig --default-resource 5", "\"node.vcpu_count\"}, found '5'\n"),
         ("completion tcsh", "invalid choice: 'tcsh'"),
         ("completion fihs", "'fish'); did you mean 'fish'?"),
         ("simulate x --nodes 5.5", "argument --nodes: expected a whole number, found '5.5'"),
@@ -254,7 +262,7 @@ def test_completion_of_each_shell(typed, shell, registers):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("journal", "are required: show|diff|scrub"),
+        ("journal", "error: expected show, diff or scrub, found none\n"),
         ("journal shw", "did you mean 'show'?"),
         ("requests --old drp -c x.json", "did you mean 'drop'?"),
         ("journal show --last 2 here there", "there is no place for 'there'"),

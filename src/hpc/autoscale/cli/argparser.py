@@ -15,6 +15,8 @@ from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.plaintext import on_one_line
 
+# what argparse says where something is missing, before the names of what is
+_MISSING = "the following arguments are required: "
 _NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
 
 
@@ -29,7 +31,7 @@ class CommandParser(ArgumentParser):
         kwargs.setdefault("formatter_class", _readable_help)
         super().__init__(*args, **kwargs)
         self.commands: dict[str, CommandParser] = {}
-        self.missing_config = "the following arguments are required: --config/-c"
+        self.missing_config = "these options are required: --config/-c"
 
     def add_argument(self, *args: Any, **kwargs: Any) -> Action:
         """Add an option or an argument, and remember its names for guesses."""
@@ -39,6 +41,8 @@ class CommandParser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say in one line what is wrong, and exit with code 2."""
+        if message.startswith(_MISSING):
+            message = self._said_of_missing(message.removeprefix(_MISSING).split(", "))
         self.exit(2, on_one_line(f"{self.prog}: error: {message}") + "\n")
 
     # argparse declares this twice over, for namespaces of other types
@@ -64,6 +68,20 @@ class CommandParser(ArgumentParser):
             self._check_command(given)
         known: tuple[Namespace, list[str]] = super().parse_known_args(given, namespace)
         return known
+
+    def _said_of_missing(self, names: Sequence[str]) -> str:
+        """What to say when arguments and options, named as argparse names them, are missing."""
+        by_name = {a.metavar or a.dest: a for a in self._actions if not a.option_strings}
+        options = [name for name in names if name not in by_name]
+        said = [f"these options are required: {', '.join(options)}"] if options else []
+        for name in names:
+            if (action := by_name.get(name)) is None:
+                continue
+            *most, last = list(map(str, action.choices)) if action.choices else [name]
+            about = f" ({action.help})" if action.help else ""
+            either = f"{', '.join(most)} or {last}" if most else f"{last}{about}"
+            said.append(f"expected {either}, found none")
+        return "; ".join(said)
 
     def _take_late(self, found: Namespace, words: list[str]) -> list[str]:
         """Give words behind options to the arguments that may be left out, as in `journal show

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import SUPPRESS, Action, ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
@@ -131,7 +131,7 @@ class ConfigurationCommands(CommandLine):
         add(
             "--default-resource",
             dest="default_resources",
-            type=json.loads,
+            type=_resource,
             action="append",
             default=[],
             help="a default resource as JSON; may be given more than once",
@@ -160,6 +160,21 @@ class ConfigurationCommands(CommandLine):
         writer = writer or sys.stdout
         json_dump(nested, writer)
         writer.write("\n")
+
+
+def _resource(text: str) -> Any:
+    """A default resource, given as JSON. ArgumentTypeError for anything else."""
+    why = ""
+    try:
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    except ValueError as problem:
+        why = f": {problem}"
+    example = '{"select": {}, "name": "ncpus", "value": "node.vcpu_count"}'
+    raise ArgumentTypeError(
+        f"expected a resource as JSON, as in {example}, found {text!r}{why}"
+    ) from None
 
 
 def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
