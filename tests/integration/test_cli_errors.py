@@ -95,7 +95,18 @@ def test_no_such_file(azscale, tmp_path):
     """The path is named, and that there is none."""
     path = tmp_path / "nowhere.json"
     result = azscale("config", "-c", str(path))
-    assert f"Could not parse config {path}: there is no such file" in the_line(result)
+    line = the_line(result)
+    assert line == f"azscale config: error: configuration {path}: there is no such file"
+
+
+@pytest.mark.parametrize("command", ["buckets", "nodes", "explain", "validate_constraint"])
+def test_a_property_that_no_node_has(azscale, command):
+    """Is named with a guess, and without a name of what is inside."""
+    line = the_line(azscale(command, "-C", "node.vmsize=x"))
+    assert line == (
+        f"azscale {command}: error: node.vmsize: expected a property of nodes that can be asked"
+        " for, found 'vmsize'; did you mean 'vm_size'?"
+    )
 
 
 MISSING = "there is no such file"

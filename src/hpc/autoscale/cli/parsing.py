@@ -232,14 +232,15 @@ def main(
     except AssertionError:
         raise
     except Exception as problem:  # noqa: BLE001 - the edge of the program
-        fail(problem, "Error '{}': See the rest in the log file")
+        fail(problem, "Error '{}': See the rest in the log file", is_published=True)
 
 
-def fail(problem: Exception, form: str, debug: bool = False) -> None:
+def fail(problem: Exception, form: str, debug: bool = False, is_published: bool = False) -> None:
     """Say on one line of stderr what went wrong, and exit; with a stack trace when it was asked
-    for. `form`: the line, with `{}` in the place of what is said.
+    for. `form`: the line, with `{}` in the place of what is said. `is_published`: with what is in
+    texts of errors because programs look for it.
     """
-    text = one_line_and_where(problem)
+    text = one_line_and_where(problem, is_published=is_published)
     more = getattr(problem, "message", None)
     if isinstance(more, str) and more.strip() not in text:
         text = on_one_line(f"{text}: {' '.join(more.split())}")
