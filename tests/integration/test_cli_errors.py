@@ -102,11 +102,39 @@ def test_no_such_file(azscale, tmp_path):
 @pytest.mark.parametrize("command", ["buckets", "nodes", "explain", "validate_constraint"])
 def test_a_property_that_no_node_has(azscale, command):
     """Is named with a guess, and without a name of what is inside."""
-    line = the_line(azscale(command, "-C", "node.vmsize=x"))
+    line = the_line(azscale(command, "-C", "node.vmsize=x"), code=2)
     assert line == (
         f"azscale {command}: error: node.vmsize: expected a property of nodes that can be asked"
         " for, found 'vmsize'; did you mean 'vm_size'?"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nodes -o nam", "column 'nam'"),
+        ("buckets -C ngpsu=1", "no node has a resource 'ngpsu'"),
+        ("buckets -C nodearray=htcc", "did you mean 'htc'?"),
+        ("buckets -C ncpus=-1", "ncpus: expected"),
+        ("buckets -C node.vm_size=Standard_F4x", "found 'Standard_F4x'; did you mean"),
+        ("buckets -C 5", "expected a constraint as a JSON object, found 5"),
+        ("create_nodes -a htcc", "did you mean 'htc'?"),
+        ("create_nodes -v Standard_F4", "did you mean 'Standard_F4s_v2'?"),
+        ("create_nodes -n 0", "--nodes: expected 1 or more, found 0"),
+        ("create_nodes -n 1 -s 1", "expected either --nodes or --slots, found both"),
+        ("create_nodes -C ncpus=-1", "ncpus: expected"),
+        ("explain -C ncpus=-1", "ncpus: expected"),
+        ("delete_nodes", "expected host names (-H) or node names (-N), found neither"),
+        ("delete_nodes -H ,", "expected a host name, found an empty one"),
+        ("default_output_columns -d nodse", "did you mean 'nodes'?"),
+        ("cost --start monday", "--start: expected a time in ISO-8601, found 'monday'"),
+        ("whatif --set packing.policy=cheap", "expected an order policy"),
+    ],
+)
+def test_words_that_make_no_sense(azscale, line, said):
+    """They are mistakes of the command line, whose exit code is 2, also where only the cluster
+    knows what there is."""
+    assert said in the_line(azscale(*line.split(), driver="mydriver:Driver"), code=2)
 
 
 MISSING = "there is no such file"
@@ -323,7 +351,8 @@ def test_an_unknown_vm_size_is_a_constraint(azscale):
 def test_an_unknown_vm_size_on_the_command_line(azscale, args):
     """What was meant."""
     size = "Standard_F4s_v22"
-    line = the_line(azscale(*args, size if args[1] == "-v" else f"node.vm_size={size}"))
+    result = azscale(*args, size if args[1] == "-v" else f"node.vm_size={size}")
+    line = the_line(result, code=2)
     assert size in line
     assert "did you mean" in line
 
@@ -343,7 +372,7 @@ def test_a_nodearray_without_buckets(azscale):
 
 def test_a_nodearray_that_does_not_exist(azscale):
     """What there is, and what was meant."""
-    line = the_line(azscale("create_nodes", "-a", "htcc"))
+    line = the_line(azscale("create_nodes", "-a", "htcc"), code=2)
     assert "expected one of htc" in line
     assert "did you mean 'htc'" in line
 
@@ -489,7 +518,7 @@ def test_a_kind_without_a_name(azscale, kind):
 def test_a_property_that_is_taken_for_a_resource(azscale, command):
     """Gets a guess, as it does where a job is explained."""
     said = "no node has a resource 'vm_size'; did you mean 'node.vm_size'?"
-    assert said in the_line(azscale(command, "-C", "vm_size=Standard_F4s_v2"))
+    assert said in the_line(azscale(command, "-C", "vm_size=Standard_F4s_v2"), code=2)
     assert said in azscale("explain", "-C", "vm_size=Standard_F4s_v2").stdout
 
 

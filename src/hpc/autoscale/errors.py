@@ -37,6 +37,11 @@ class CommandLineError(AutoscaleError):
     """A command line that makes no sense."""
 
 
+class MistakenWord(CommandLineError):
+    """A command line of a published command that makes no sense: it asks for what there is not, or
+    has a value that cannot be. Command lines of integrations end with exit code 1 then, as ever."""
+
+
 class ConfigurationException(AutoscaleError):
     """The configuration cannot be used: a file that cannot be read, a key that is unknown, a value
     of the wrong kind."""

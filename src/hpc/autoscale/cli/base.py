@@ -37,7 +37,7 @@ from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.cli.unknown import KEYWORDS, WIDE, unknown_columns, unknown_in_constraints
 from hpc.autoscale.columns import parse_column
 from hpc.autoscale.config.timeouts import parse_boot_timeout
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import ConstraintError, MistakenWord
 from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -45,6 +45,7 @@ from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import NodeConstraint, get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -318,20 +319,27 @@ class CommandLine(ABC):
     def _constraints(self, exprs: Iterable[str]) -> list[dict[str, Any]]:
         """Constraint expressions as JSON objects.
 
-        Neighbours that have no key in common are merged into one. AutoscaleError for JSON that is
-        no object.
+        Neighbours that have no key in common are merged into one. MistakenWord for JSON that is no
+        object.
         """
         merged: list[dict[str, Any]] = []
         for expr in exprs or []:
             parsed = json.loads(expr)
             for item in parsed if isinstance(parsed, list) else [parsed]:
                 if not isinstance(item, dict):
-                    raise AutoscaleError(f"expected a constraint as a JSON object, found {expr}")
+                    raise MistakenWord(f"expected a constraint as a JSON object, found {expr}")
                 if merged and not merged[-1].keys() & item.keys():
                     merged[-1].update(item)
                 else:
                     merged.append(dict(item))
         return merged
+
+    def _understood(self, given: Sequence[dict[str, Any]]) -> list[NodeConstraint]:
+        """The constraints that somebody gave with -C. MistakenWord where they make no sense."""
+        try:
+            return get_constraints(given)
+        except ConstraintError as problem:
+            raise MistakenWord(problem.in_words()) from problem
 
     # -- output
 

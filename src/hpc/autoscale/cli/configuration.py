@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config import config_schema
-from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.errors import MistakenWord, did_you_mean
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
@@ -95,9 +95,7 @@ class ConfigurationCommands(CommandLine):
         if command is not None:
             known = [name for name in dir(self) if self._is_command(name)]
             if command not in known:
-                raise AutoscaleError(
-                    f"there is no command {command!r}{did_you_mean(command, known)}"
-                )
+                raise MistakenWord(f"there is no command {command!r}{did_you_mean(command, known)}")
         columns = self._table_columns(config, command)
         columns = columns or self._columns_by_default_of(config, command)
         if self._noted_format != "json":

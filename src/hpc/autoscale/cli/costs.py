@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config.clusters import members_of, qualified
@@ -102,7 +102,7 @@ def _moment(text: str | None, option: str) -> datetime | None:
     try:
         given = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise AutoscaleError(f"{option}: expected a time in ISO-8601, found {text!r}") from None
+        raise CommandLineError(f"{option}: expected a time in ISO-8601, found {text!r}") from None
     return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
-from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.errors import MistakenWord, did_you_mean
 from hpc.autoscale.explaining.words import a_property
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
@@ -119,9 +119,9 @@ def _resources_named(constraints: Iterable[NodeConstraint]) -> Iterator[str]:
 
 
 def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:
-    """ConfigurationException for the first unknown `node.vm_size` in constraints (JSON)."""
+    """MistakenWord for the first unknown `node.vm_size` in constraints (JSON)."""
     for unknown in unknown_vm_sizes(constraints, where, buckets):
-        raise ConfigurationException(unknown)
+        raise MistakenWord(unknown)
 
 
 def unknown_vm_sizes(
