@@ -164,6 +164,27 @@ def test_command_lines_that_make_no_sense(typed, line, said):
     assert error.startswith(f"azscale {line.split()[0]}: error: ") and said in error
 
 
+@pytest.mark.parametrize("command", [name for name in EVERY if name != "shell"])
+def test_options_are_written_out(typed, command):
+    """What an option begins with is none: nothing is begun on half a word."""
+    options = set(re.findall(r"^  (--[a-z-]+)", typed(command, "--help"), re.MULTILINE))
+    required = {"analyze": "-j 1", "apply": "p", "completion": "zsh", "journal": "show"}
+    required |= {"simulate": "t", "initconfig": "--cluster-name c --username u --url x"}
+    for half in {option[:-1] for option in options} - options:
+        typed(command, *required.get(command, "").split(), half, code=2)
+        assert f"there is no option {half!r}" in typed.err
+
+
+def test_half_an_option_starts_no_loop(typed):
+    """Nor does half of one before the command count."""
+    typed.config("autoscale.json")
+    typed("autoscale", "--interva", "5", code=2)
+    said = "there is no option '--interva'; did you mean '--interval'?"
+    assert typed.err == f"azscale autoscale: error: {said}\n"
+    typed("--vers", code=2)
+    assert typed.err == "azscale: error: there is no option '--vers'; did you mean '--version'?\n"
+
+
 def test_help_is_not_too_wide_to_read(typed, monkeypatch):
     """On a screen of 200 characters as well."""
     monkeypatch.setenv("COLUMNS", "200")
