@@ -137,6 +137,71 @@ def test_words_that_make_no_sense(azscale, line, said):
     assert said in the_line(azscale(*line.split(), driver="mydriver:Driver"), code=2)
 
 
+BUCKETS = "no bucket has"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("buckets -C ncpus=abc", f"{BUCKETS} ncpus 'abc', but 4"),
+        ("buckets -C ncpus=64", f"{BUCKETS} 64 of ncpus"),
+        (
+            "buckets -C node.vm_size=Standard_F4",
+            f"{BUCKETS} node.vm_size 'Standard_F4'; did you mean 'Standard_F4s_v2'?",
+        ),
+        ("buckets -C node.location=westu2", f"{BUCKETS} node.location 'westu2'; did you mean"),
+        ("buckets -C node.vm_size=Standard_F4,Standard_F2", "'Standard_F4' or 'Standard_F2'; did"),
+        ('buckets -C {"not":{"ncpus":2}}', 'no bucket satisfies {"not": {"ncpus": 2}}'),
+        ("nodes -C node.state=Redy", "there is nothing to choose from"),
+    ],
+)
+def test_constraints_that_match_nothing(azscale, line, said):
+    """Are told on stderr, with a guess; what is printed on stdout is as it was."""
+    result = azscale(*line.split())
+    (told,) = result.stderr.splitlines()
+    assert told.startswith("nothing matches: ") and said in told
+    assert result.returncode == 0 and len(result.stdout.splitlines()) == 1
+    result = azscale(*line.split(), "-F", "json")
+    assert (result.stdout.strip(), result.stderr.strip()) == ("[]", told)
+
+
+def test_constraints_that_match_no_node(azscale):
+    """A node is told of as it is now; what matches is printed without a word."""
+    assert azscale("create_nodes").returncode == 0
+    result = azscale("nodes", "-C", "node.vm_size=Standard_F4s_v2", "-C", "ncpus=4")
+    assert (len(result.stdout.splitlines()), result.stderr) == (2, "")
+    state = json.loads(azscale("nodes", "-F", "json", "-o", "state").stdout)[0]["state"]
+    result = azscale("nodes", "-C", f"node.state={state}x")
+    assert f"no node has node.state '{state}x'; did you mean {state!r}?" in result.stderr
+    result = azscale("nodes", "-C", "ncpus=100")
+    assert result.stderr == "nothing matches: no node has 100 of ncpus left\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "guess"),
+    [
+        ("ncpus>=2", "; did you mean 'ncpus=2'?"),
+        ("ncpus==2", "; did you mean 'ncpus=2'?"),
+        ("ncpus >= 2", "; did you mean 'ncpus=2'?"),
+        ("ncpus<=2", ""),
+        ("node.state!=Ready", ""),
+        ("ncpus>2", ""),
+    ],
+)
+def test_a_constraint_with_another_operator(azscale, given, guess):
+    """Is none; a name of a resource does not end with one."""
+    assert the_line(azscale("buckets", "-C", given), code=2).endswith(
+        "expected a constraint as JSON or as name=value[,value...], found" f" {given!r}{guess}"
+    )
+    assert azscale("buckets", "-C", f'{{"{given}": 1}}').returncode == 2  # there is no such name
+
+
+def test_no_constraint_to_validate(azscale):
+    """What is expected; command lines of integrations print an empty list, as ever."""
+    line = the_line(azscale("validate_constraint"), code=2)
+    assert line.endswith("expected a constraint (-C), as JSON or as name=value, found none")
+
+
 MISSING = "there is no such file"
 A_DIRECTORY = "it cannot be read: Is a directory"
 

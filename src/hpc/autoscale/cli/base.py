@@ -22,7 +22,7 @@ from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter, hooks, learning
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.cli.argtypes import constraint_type, parse_format, str_list, warn
+from hpc.autoscale.cli.argtypes import constraint_option, parse_format, str_list, warn
 from hpc.autoscale.cli.completion import (
     CACHE_FILE,
     CompletionCache,
@@ -34,7 +34,13 @@ from hpc.autoscale.cli.completion import (
 )
 from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
 from hpc.autoscale.cli.painting import table_width
-from hpc.autoscale.cli.unknown import KEYWORDS, WIDE, unknown_columns, unknown_in_constraints
+from hpc.autoscale.cli.unknown import (
+    KEYWORDS,
+    WIDE,
+    unknown_columns,
+    unknown_in_constraints,
+    why_nothing,
+)
 from hpc.autoscale.columns import parse_column
 from hpc.autoscale.config.timeouts import parse_boot_timeout
 from hpc.autoscale.errors import ConstraintError, MistakenWord
@@ -432,6 +438,16 @@ class CommandLine(ABC):
         """Warn of names in constraints that nothing has."""
         self._warn_once(*unknown_in_constraints(given, nodes, buckets))
 
+    def _say_if_nothing(
+        self,
+        left: Sequence[object],
+        constraints: Sequence[NodeConstraint],
+        every: Sequence[Node] | Sequence[NodeBucket],
+    ) -> None:
+        """Tell the user where constraints have `left` nothing of all nodes or buckets, and why."""
+        if constraints and not left:
+            self._warn_once(why_nothing(constraints, every))
+
     def _print_nodes(
         self,
         nodes: Iterable[Node],
@@ -499,7 +515,7 @@ class CommandLine(ABC):
             parser.add_argument(
                 "--constraint-expr",
                 "-C",
-                type=constraint_type,
+                type=constraint_option,
                 action="append",
                 default=[],
                 help="a constraint, as JSON or as name=value[,value…]; may be given more than once",

@@ -72,6 +72,7 @@ class ClusterCommands(CommandLine):
         check_vm_sizes(given, "", every)
         self._doubt_constraints(given, (), every)
         buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
+        self._say_if_nothing(buckets, constraints, every)
         holds = node_mgr.holds
         held = {id(bucket): holds.of(bucket) if holds else None for bucket in buckets}
         columns = self._columns(config, output_columns, "buckets", output_format)

@@ -78,6 +78,7 @@ class NodeCommands(CommandLine):
         Leaving(calculator.node_history, every, Faults())  # writes how far they are
         self._doubt_constraints(given, every, buckets)
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
+        self._say_if_nothing(nodes, constraints, every)
         columns = self._columns(config, output_columns, "nodes", output_format)
         if not output_columns and any("drain" in node.metadata for node in nodes):
             columns = list(dict.fromkeys([*columns, "drain"]))

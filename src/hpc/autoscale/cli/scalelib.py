@@ -11,7 +11,7 @@ import sys
 import threading
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TextIO, get_args
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler, LogReporter, PassSummary, Reporter
@@ -182,6 +182,18 @@ class _AzScaleCLI(
         if wrong and (nodes or buckets):
             raise MistakenWord("; ".join(wrong))
         self._warn_once(*wrong)
+
+    def validate_constraint(
+        self,
+        config: Config,
+        constraint_expr: Sequence[str],
+        writer: TextIO | None = None,
+        quiet: bool = False,
+    ) -> dict[str, Any] | list[dict[str, Any]]:
+        """Parses constraints; prints them as JSON, and on stderr in words."""
+        if not constraint_expr:
+            raise MistakenWord("expected a constraint (-C), as JSON or as name=value, found none")
+        return super().validate_constraint(config, constraint_expr, writer, quiet)
 
     def _initconfig_parser(self, parser: ArgumentParser) -> None:
         parser.add_argument("--driver", help="the scheduler's driver, as package.module:Class")
