@@ -444,8 +444,9 @@ class CommandLine(ABC):
         constraints: Sequence[NodeConstraint],
         every: Sequence[Node] | Sequence[NodeBucket],
     ) -> None:
-        """Tell the user where constraints have `left` nothing of all nodes or buckets, and why."""
-        if constraints and not left:
+        """Tell the user where constraints have `left` nothing of all nodes or buckets, and why.
+        Where there was nothing from the start, nobody can tell of a value that it is mistyped."""
+        if constraints and every and not left:
             self._warn_once(why_nothing(constraints, every))
 
     def _print_nodes(

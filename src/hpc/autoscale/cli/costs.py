@@ -54,6 +54,11 @@ class CostCommands(CommandLine):
         _, config = self._prepared(config)
         until = _moment(end, "--end") or datetime.fromtimestamp(clock.time(), UTC)
         since = _moment(start, "--start") or until - timedelta(days=1)
+        if since >= until:
+            raise CommandLineError(
+                f"expected a start before the end, found {clock.in_utc(since.timestamp())} and"
+                f" {clock.in_utc(until.timestamp())}"
+            )
         rows: list[az_array_retail_t | az_array_hourly_retail_t] = []
         failed: list[str] = []
         for name, own in members_of(config) or [("", config)]:

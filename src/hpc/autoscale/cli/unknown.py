@@ -129,8 +129,6 @@ def why_nothing(
 ) -> str:
     """Why none of all nodes, or of all buckets, satisfies the constraints: those that none does,
     with a guess where a value is close to one that there is."""
-    if not every:
-        return "nothing matches: there is nothing to choose from"
     apart = [c for c in constraints if not any(map(partial(_satisfies, c), every))]
     if not apart:
         return "nothing matches all of the constraints together"
