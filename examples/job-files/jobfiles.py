@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from hpc.autoscale import clock
+from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.plugins import (
     ClusterState,
     JobState,
@@ -140,7 +141,13 @@ def _size(array: Mapping[str, Any]) -> int:
 
 
 def driver(config: dict[str, Any]) -> PluginDriver:
-    """What `driver` in autoscale.json names: `jobfiles:driver`."""
-    section = config["job_files"]
+    """What `driver` in autoscale.json names: `jobfiles:driver`.
+
+    ConfigurationException when `job_files` does not say where the jobs are."""
+    section = config.get("job_files")
+    if not isinstance(section, dict) or not isinstance(section.get("directory"), str):
+        raise ConfigurationException(
+            f'job_files: expected {{"directory": "<where the jobs are>"}}, found {section!r}'
+        )
     monitoring = JobFiles(section["directory"], os.path.join(section["directory"], "states.db"))
     return PluginDriver(monitoring, KeepForAWhile(section.get("keep_for", 0)), "jobfiles")

@@ -149,7 +149,7 @@ def _definition(name: str, section: Any) -> Definition:
     try:
         get_constraints(values.get("resources", {}))
     except ConstraintError as error:
-        raise ConfigurationException(f"{where}.resources: {error}") from error
+        raise ConfigurationException(f"{where}.resources: {error.in_words()}") from error
     definition = Definition(name=name, **values)
     if definition.finish_within is not None and definition.slots_per_node is None:
         raise ConfigurationException(

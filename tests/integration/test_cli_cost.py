@@ -118,7 +118,7 @@ def test_the_last_day_unless_asked_otherwise(azscale, server):
 def test_periods_that_make_no_sense(azscale, server, argv, said):
     """Are one line, before anybody is asked."""
     code, _, err = azscale(server.url, server.url + PRICES, *argv)
-    assert code == 1
+    assert code == 2
     assert said in err
     assert not server.seen("GET", USAGE)
 

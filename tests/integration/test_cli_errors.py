@@ -95,7 +95,112 @@ def test_no_such_file(azscale, tmp_path):
     """The path is named, and that there is none."""
     path = tmp_path / "nowhere.json"
     result = azscale("config", "-c", str(path))
-    assert f"Could not parse config {path}: there is no such file" in the_line(result)
+    line = the_line(result)
+    assert line == f"azscale config: error: configuration {path}: there is no such file"
+
+
+@pytest.mark.parametrize("command", ["buckets", "nodes", "explain", "validate_constraint"])
+def test_a_property_that_no_node_has(azscale, command):
+    """Is named with a guess, and without a name of what is inside."""
+    line = the_line(azscale(command, "-C", "node.vmsize=x"), code=2)
+    assert line == (
+        f"azscale {command}: error: node.vmsize: expected a property of nodes that can be asked"
+        " for, found 'vmsize'; did you mean 'vm_size'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nodes -o nam", "column 'nam'"),
+        ("buckets -C ngpsu=1", "no node has a resource 'ngpsu'"),
+        ("buckets -C nodearray=htcc", "did you mean 'htc'?"),
+        ("buckets -C ncpus=-1", "ncpus: expected"),
+        ("buckets -C node.vm_size=Standard_F4x", "found 'Standard_F4x'; did you mean"),
+        ("buckets -C 5", "expected a constraint as a JSON object, found 5"),
+        ("create_nodes -a htcc", "did you mean 'htc'?"),
+        ("create_nodes -v Standard_F4", "did you mean 'Standard_F4s_v2'?"),
+        ("create_nodes -n 0", "--nodes: expected 1 or more, found 0"),
+        ("create_nodes -n 1 -s 1", "expected either --nodes or --slots, found both"),
+        ("create_nodes -C ncpus=-1", "ncpus: expected"),
+        ("explain -C ncpus=-1", "ncpus: expected"),
+        ("delete_nodes", "expected host names (-H) or node names (-N), found neither"),
+        ("delete_nodes -H ,", "expected a host name, found an empty one"),
+        ("default_output_columns -d nodse", "did you mean 'nodes'?"),
+        ("cost --start monday", "--start: expected a time in ISO-8601, found 'monday'"),
+        ("whatif --set packing.policy=cheap", "expected an order policy"),
+    ],
+)
+def test_words_that_make_no_sense(azscale, line, said):
+    """They are mistakes of the command line, whose exit code is 2, also where only the cluster
+    knows what there is."""
+    assert said in the_line(azscale(*line.split(), driver="mydriver:Driver"), code=2)
+
+
+BUCKETS = "no bucket has"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("buckets -C ncpus=abc", f"{BUCKETS} ncpus 'abc', but 4"),
+        ("buckets -C ncpus=64", f"{BUCKETS} 64 of ncpus"),
+        (
+            "buckets -C node.vm_size=Standard_F4",
+            f"{BUCKETS} node.vm_size 'Standard_F4'; did you mean 'Standard_F4s_v2'?",
+        ),
+        ("buckets -C node.location=westu2", f"{BUCKETS} node.location 'westu2'; did you mean"),
+        ("buckets -C node.vm_size=Standard_F4,Standard_F2", "'Standard_F4' or 'Standard_F2'; did"),
+        ('buckets -C {"not":{"ncpus":2}}', 'no bucket satisfies {"not": {"ncpus": 2}}'),
+    ],
+)
+def test_constraints_that_match_nothing(azscale, line, said):
+    """Are told on stderr, with a guess; what is printed on stdout is as it was."""
+    result = azscale(*line.split())
+    (told,) = result.stderr.splitlines()
+    assert told.startswith("nothing matches: ") and said in told
+    assert result.returncode == 0 and len(result.stdout.splitlines()) == 1
+    result = azscale(*line.split(), "-F", "json")
+    assert (result.stdout.strip(), result.stderr.strip()) == ("[]", told)
+
+
+def test_constraints_that_match_no_node(azscale):
+    """A node is told of as it is now; what matches is printed without a word. Where there is no
+    node at all, nothing is mistyped."""
+    assert azscale("nodes", "-C", "node.state=Ready").stderr == ""
+    assert azscale("create_nodes").returncode == 0
+    result = azscale("nodes", "-C", "node.vm_size=Standard_F4s_v2", "-C", "ncpus=4")
+    assert (len(result.stdout.splitlines()), result.stderr) == (2, "")
+    state = json.loads(azscale("nodes", "-F", "json", "-o", "state").stdout)[0]["state"]
+    result = azscale("nodes", "-C", f"node.state={state}x")
+    assert f"no node has node.state '{state}x'; did you mean {state!r}?" in result.stderr
+    result = azscale("nodes", "-C", "ncpus=100")
+    assert result.stderr == "nothing matches: no node has 100 of ncpus left\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "guess"),
+    [
+        ("ncpus>=2", "; did you mean 'ncpus=2'?"),
+        ("ncpus==2", "; did you mean 'ncpus=2'?"),
+        ("ncpus >= 2", "; did you mean 'ncpus=2'?"),
+        ("ncpus<=2", ""),
+        ("node.state!=Ready", ""),
+        ("ncpus>2", ""),
+    ],
+)
+def test_a_constraint_with_another_operator(azscale, given, guess):
+    """Is none; a name of a resource does not end with one."""
+    assert the_line(azscale("buckets", "-C", given), code=2).endswith(
+        "expected a constraint as JSON or as name=value[,value...], found" f" {given!r}{guess}"
+    )
+    assert azscale("buckets", "-C", f'{{"{given}": 1}}').returncode == 2  # there is no such name
+
+
+def test_no_constraint_to_validate(azscale):
+    """What is expected; command lines of integrations print an empty list, as ever."""
+    line = the_line(azscale("validate_constraint"), code=2)
+    assert line.endswith("expected a constraint (-C), as JSON or as name=value, found none")
 
 
 MISSING = "there is no such file"
@@ -312,7 +417,8 @@ def test_an_unknown_vm_size_is_a_constraint(azscale):
 def test_an_unknown_vm_size_on_the_command_line(azscale, args):
     """What was meant."""
     size = "Standard_F4s_v22"
-    line = the_line(azscale(*args, size if args[1] == "-v" else f"node.vm_size={size}"))
+    result = azscale(*args, size if args[1] == "-v" else f"node.vm_size={size}")
+    line = the_line(result, code=2)
     assert size in line
     assert "did you mean" in line
 
@@ -332,7 +438,7 @@ def test_a_nodearray_without_buckets(azscale):
 
 def test_a_nodearray_that_does_not_exist(azscale):
     """What there is, and what was meant."""
-    line = the_line(azscale("create_nodes", "-a", "htcc"))
+    line = the_line(azscale("create_nodes", "-a", "htcc"), code=2)
     assert "expected one of htc" in line
     assert "did you mean 'htc'" in line
 
@@ -478,7 +584,7 @@ def test_a_kind_without_a_name(azscale, kind):
 def test_a_property_that_is_taken_for_a_resource(azscale, command):
     """Gets a guess, as it does where a job is explained."""
     said = "no node has a resource 'vm_size'; did you mean 'node.vm_size'?"
-    assert said in the_line(azscale(command, "-C", "vm_size=Standard_F4s_v2"))
+    assert said in the_line(azscale(command, "-C", "vm_size=Standard_F4s_v2"), code=2)
     assert said in azscale("explain", "-C", "vm_size=Standard_F4s_v2").stdout
 
 

@@ -123,7 +123,7 @@ def test_wide(azscale):
 @pytest.mark.parametrize("command", ["demand", "nodes", "buckets", "create_nodes"])
 def test_unknown_columns_are_refused(azscale, simulator, command):
     """With a guess, before anything is printed or created."""
-    assert azscale(command, "-o", "name,stat", code=1) == ""
+    assert azscale(command, "-o", "name,stat", code=2) == ""
     assert "column 'stat': no node has anything called 'stat'; did you mean" in azscale.err
     assert simulator.cluster("demo").nodes() == []
 
@@ -132,7 +132,7 @@ def test_unknown_columns_are_refused(azscale, simulator, command):
 @pytest.mark.parametrize(("given", "meant"), [("ncpsu=1", "ncpus"), ("nodearray=hct", "htc")])
 def test_unknown_names_in_constraints_are_refused(azscale, simulator, command, given, meant):
     """With a guess, before anything is printed or created."""
-    assert azscale(command, "-C", given, code=1) == ""
+    assert azscale(command, "-C", given, code=2) == ""
     assert f"did you mean {meant!r}?" in azscale.err
     assert simulator.cluster("demo").nodes() == []
 

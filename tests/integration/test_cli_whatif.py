@@ -91,8 +91,9 @@ def test_a_quota_of_spot_nodes(site):
 
 def test_a_nodearray_that_is_left_out(site):
     """Nothing can be placed then."""
-    found = asked(site, "nodearray.htc.enabled=false")["then"]
-    assert (found["placed"], found["changes"]) == (0, [])
+    for setting in ("nodearray.htc.enabled=false", "nodearray.HTC.Enabled=false"):
+        found = asked(site, setting)["then"]
+        assert (found["placed"], found["changes"]) == (0, [])
 
 
 def test_another_price_and_another_policy(site):
@@ -127,6 +128,14 @@ def test_jobs_that_can_never_run(site):
         ("quota.westus2=-1", "expected a whole number, 0 or more, found -1"),
         ("quota.westus2=many", "expected a whole number, 0 or more, found 'many'"),
         ("nodearray.htc.enabled=1", "expected true or false, found 1"),
+        (
+            "nodearray.htc.enabeld=false",
+            "one of max_count, max_core_count, enabled, found 'enabeld'; did you mean 'enabled'?",
+        ),
+        ("nodearray.htc=false", "expected one of max_count, max_core_count, enabled, found 'htc'"),
+        ("cluster.enabled=false", "expected one of max_count, max_core_count, found 'enabled'"),
+        ("quota=5", "or quota.…, nodearray.…, cluster.…, price.…, found 'quota''"),
+        ("quota.=5", "price.…, found 'quota''"),
         ("price.Standard_F4_v2=0.1", "found 'Standard_F4_v2'; did you mean 'Standard_F"),
         ("price.Standard_F4s_v2=free", "expected dollars per hour above 0, found 'free'"),
         ("packing.objektive=cost", "did you mean 'objective'?"),

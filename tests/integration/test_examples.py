@@ -173,6 +173,18 @@ def job_files(site):
     return site
 
 
+@pytest.mark.parametrize("section", [None, {}, "/shared/jobs"])
+def test_job_files_whose_section_says_no_directory(job_files, section):
+    """What it has to say is said, and not which key Python did not find."""
+    job_files.configure(driver="jobfiles:driver", job_files=section)
+    code, said = azscale(job_files, "plan")
+    assert (code, said.strip()) == (
+        1,
+        'azscale plan: error: job_files: expected {"directory": "<where the jobs are>"}, found'
+        f" {section!r}",
+    )
+
+
 def job(site, name, host=None, **keys):
     """Put a job file where it belongs."""
     if host is None:

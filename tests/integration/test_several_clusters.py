@@ -287,7 +287,7 @@ def azscale(clusters, tmp_path, monkeypatch, capsys):
 
 def test_azscale_names_the_cluster_of_everything(clusters, azscale, tmp_path):
     """Each command shows it, takes it, and finds the right one by it."""
-    made = azscale("create_nodes", "-a", "htc", "-n", "2", code=1)
+    made = azscale("create_nodes", "-a", "htc", "-n", "2", code=2)
     assert "east/htc" in made  # the nearest that there is
     azscale("create_nodes", "-a", "west/htc", "-n", "2")
     azscale("create_nodes", "-a", "east/htc", "-n", "1")

@@ -86,8 +86,10 @@ def test_the_main_commands_come_first(typed):
 
 @pytest.mark.parametrize("command", EVERY)
 def test_help_of_a_command_needs_no_configuration(typed, command):
-    """Nor a driver."""
-    assert f"azscale {command}" in typed(command, "--help")
+    """Nor a driver; and nothing of how the parser is made is in it."""
+    out = typed(command, "--help")
+    assert f"azscale {command}" in out
+    assert "==" not in out
 
 
 def test_help_can_be_asked_for_as_a_word(typed):
@@ -119,7 +121,15 @@ def test_a_bare_command_says_what_to_do_next(typed):
         ("demand --lonng=1", "there is no option '--lonng'; did you mean '--long'?"),
         ("demand x", "there is no place for 'x'"),
         ("demand -F jsn", "did you mean 'json'?"),
-        ("analyze -c x.json", "required: --job-id/-j"),
+        ("analyze -c x.json", "error: these options are required: --job-id/-j\n"),
+        ("completion", "error: expected bash, zsh or fish, found none\n"),
+        ("apply", "error: expected PLAN (what `plan --out` has written; -: on stdin), found none"),
+        (
+            "initconfig --cluster-name a --username b --url c --default-resource {bad",
+            '--default-resource: expected a resource as JSON, as in {"select": {}, "name":'
+            ' "ncpus", "value": "node.vcpu_count"}, found \'{bad\': Expecting property name',
+        ),
+        ("initconfig --default-resource 5", "\"node.vcpu_count\"}, found '5'\n"),
         ("completion tcsh", "invalid choice: 'tcsh'"),
         ("completion fihs", "'fish'); did you mean 'fish'?"),
         ("simulate x --nodes 5.5", "argument --nodes: expected a whole number, found '5.5'"),
@@ -152,6 +162,27 @@ def test_command_lines_that_make_no_sense(typed, line, said):
     assert typed(*line.split(), code=2) == ""
     (error,) = typed.err.splitlines()
     assert error.startswith(f"azscale {line.split()[0]}: error: ") and said in error
+
+
+@pytest.mark.parametrize("command", [name for name in EVERY if name != "shell"])
+def test_options_are_written_out(typed, command):
+    """What an option begins with is none: nothing is begun on half a word."""
+    options = set(re.findall(r"^  (--[a-z-]+)", typed(command, "--help"), re.MULTILINE))
+    required = {"analyze": "-j 1", "apply": "p", "completion": "zsh", "journal": "show"}
+    required |= {"simulate": "t", "initconfig": "--cluster-name c --username u --url x"}
+    for half in {option[:-1] for option in options} - options:
+        typed(command, *required.get(command, "").split(), half, code=2)
+        assert f"there is no option {half!r}" in typed.err
+
+
+def test_half_an_option_starts_no_loop(typed):
+    """Nor does half of one before the command count."""
+    typed.config("autoscale.json")
+    typed("autoscale", "--interva", "5", code=2)
+    said = "there is no option '--interva'; did you mean '--interval'?"
+    assert typed.err == f"azscale autoscale: error: {said}\n"
+    typed("--vers", code=2)
+    assert typed.err == "azscale: error: there is no option '--vers'; did you mean '--version'?\n"
 
 
 def test_help_is_not_too_wide_to_read(typed, monkeypatch):
@@ -252,7 +283,7 @@ def test_completion_of_each_shell(typed, shell, registers):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("journal", "are required: show|diff|scrub"),
+        ("journal", "error: expected show, diff or scrub, found none\n"),
         ("journal shw", "did you mean 'show'?"),
         ("requests --old drp -c x.json", "did you mean 'drop'?"),
         ("journal show --last 2 here there", "there is no place for 'there'"),

@@ -28,9 +28,18 @@ class AutoscaleError(RuntimeError):
     def __str__(self) -> str:
         return on_one_line(super().__str__())
 
+    def in_words(self) -> str:
+        """What people are told: the text, but for what is in it because programs look for it."""
+        return str(self)
+
 
 class CommandLineError(AutoscaleError):
     """A command line that makes no sense."""
+
+
+class MistakenWord(CommandLineError):
+    """A command line of a published command that makes no sense: it asks for what there is not, or
+    has a value that cannot be. Command lines of integrations end with exit code 1 then, as ever."""
 
 
 class ConfigurationException(AutoscaleError):
@@ -83,10 +92,13 @@ class CycleCloudError(AutoscaleError):
     """Base of everything that can go wrong between this library and a CycleCloud server."""
 
 
-def one_line(error: BaseException) -> str:
+def one_line(error: BaseException, is_published: bool = False) -> str:
     """An error as one line. Those made for people explain themselves; others are given with their
-    type."""
-    text = on_one_line(" ".join(str(error).split()))
+    type. `is_published`: with what is in the text because programs look for it."""
+    said = str(error)
+    if isinstance(error, AutoscaleError) and not is_published:
+        said = error.in_words()
+    text = on_one_line(" ".join(said.split()))
     if _explains_itself(error) and text:
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -104,11 +116,11 @@ def while_doing(error: BaseException, what: str) -> None:
         error.__dict__.setdefault(_DOING, [what])
 
 
-def one_line_and_where(error: BaseException, known: str = "") -> str:
+def one_line_and_where(error: BaseException, known: str = "", is_published: bool = False) -> str:
     """An error as one line, behind what was being done, where that was noted. `known`: what is said
-    of that anyway."""
+    of that anyway; `is_published`: as for `one_line`."""
     doing = "".join(getattr(error, _DOING, ()))
-    said = one_line(error)
+    said = one_line(error, is_published)
     return f"{doing}: {said}" if doing and not known.startswith(doing) else said
 
 

@@ -15,21 +15,25 @@ from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.plaintext import on_one_line
 
+# what argparse says where something is missing, before the names of what is
+_MISSING = "the following arguments are required: "
 _NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
 
 
 class CommandParser(ArgumentParser):
     """A parser with a sub-command for each name in `commands`, or of one of these commands.
 
+    Options have to be written out: a mistyped one is never taken for another that begins so.
     `missing_config` is what to say when a command needs a configuration and has none.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._names: list[str] = []
         kwargs.setdefault("formatter_class", _readable_help)
+        kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
         self.commands: dict[str, CommandParser] = {}
-        self.missing_config = "the following arguments are required: --config/-c"
+        self.missing_config = "these options are required: --config/-c"
 
     def add_argument(self, *args: Any, **kwargs: Any) -> Action:
         """Add an option or an argument, and remember its names for guesses."""
@@ -39,6 +43,8 @@ class CommandParser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say in one line what is wrong, and exit with code 2."""
+        if message.startswith(_MISSING):
+            message = self._said_of_missing(message.removeprefix(_MISSING).split(", "))
         self.exit(2, on_one_line(f"{self.prog}: error: {message}") + "\n")
 
     # argparse declares this twice over, for namespaces of other types
@@ -64,6 +70,20 @@ class CommandParser(ArgumentParser):
             self._check_command(given)
         known: tuple[Namespace, list[str]] = super().parse_known_args(given, namespace)
         return known
+
+    def _said_of_missing(self, names: Sequence[str]) -> str:
+        """What to say when arguments and options, named as argparse names them, are missing."""
+        by_name = {a.metavar or a.dest: a for a in self._actions if not a.option_strings}
+        options = [name for name in names if name not in by_name]
+        said = [f"these options are required: {', '.join(options)}"] if options else []
+        for name in names:
+            if (action := by_name.get(name)) is None:
+                continue
+            *most, last = list(map(str, action.choices)) if action.choices else [name]
+            about = f" ({action.help})" if action.help else ""
+            either = f"{', '.join(most)} or {last}" if most else f"{last}{about}"
+            said.append(f"expected {either}, found none")
+        return "; ".join(said)
 
     def _take_late(self, found: Namespace, words: list[str]) -> list[str]:
         """Give words behind options to the arguments that may be left out, as in `journal show
@@ -95,7 +115,7 @@ class CommandParser(ArgumentParser):
                         f"there is no command {word!r}{guess} ({self.prog} --help lists them)"
                     )
                 return
-            if not any(option.startswith(word) for option in self._names):
+            if word not in self._names:
                 some = next(iter(self.commands.values()))
                 is_of_commands = word.partition("=")[0] in some._names
                 if is_of_commands:

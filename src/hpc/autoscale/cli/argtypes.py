@@ -22,6 +22,7 @@ from hpc.autoscale.plaintext import on_its_lines, on_one_line
 _FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 # values between commas; a comma inside quotes does not separate
 _VALUES = re.compile(r"""\s*"[^"]*"|\s*'[^']*'|[^,]+""")
+_OPERATORS = "<>!"
 _WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -86,6 +87,22 @@ def constraint_type(text: str) -> str:
         raise ArgumentTypeError(f"expected JSON, found {text!r}")
     parsed = [_scalar(value) for value in _VALUES.findall(values) or [""]]
     return json.dumps({name.strip(): parsed[0] if len(parsed) == 1 else parsed})
+
+
+def constraint_option(text: str) -> str:
+    """A constraint as JSON text, as `constraint_type` has it; ArgumentTypeError where there is
+    another operator than `=`, which would become a part of the name or of the value."""
+    name, _, value = text.partition("=")
+    bare = name.strip().rstrip(_OPERATORS)
+    is_operator = bare != name.strip() or value.startswith("=")
+    if _begins_as_json(text) or not is_operator:
+        return constraint_type(text)
+    # of an amount, = means at least so much
+    is_least = not {"<", "!"} & set(name.strip()[len(bare) :])
+    guess = f"; did you mean '{bare.strip()}={value.lstrip('= ')}'?" if is_least else ""
+    raise ArgumentTypeError(
+        f"expected a constraint as JSON or as name=value[,value...], found {text!r}{guess}"
+    )
 
 
 def _scalar(text: str) -> str | bool | int | float | None:

@@ -22,7 +22,7 @@ from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter, hooks, learning
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.cli.argtypes import constraint_type, parse_format, str_list, warn
+from hpc.autoscale.cli.argtypes import constraint_option, parse_format, str_list, warn
 from hpc.autoscale.cli.completion import (
     CACHE_FILE,
     CompletionCache,
@@ -34,10 +34,16 @@ from hpc.autoscale.cli.completion import (
 )
 from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
 from hpc.autoscale.cli.painting import table_width
-from hpc.autoscale.cli.unknown import KEYWORDS, WIDE, unknown_columns, unknown_in_constraints
+from hpc.autoscale.cli.unknown import (
+    KEYWORDS,
+    WIDE,
+    unknown_columns,
+    unknown_in_constraints,
+    why_nothing,
+)
 from hpc.autoscale.columns import parse_column
 from hpc.autoscale.config.timeouts import parse_boot_timeout
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import ConstraintError, MistakenWord
 from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -45,6 +51,7 @@ from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import NodeConstraint, get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -81,7 +88,9 @@ class _NoteFormat(Action):
     """Notes an output format on the command line object, and hands it to no command."""
 
     def __init__(self, option_strings: Sequence[str], command_line: CommandLine, **known: Any):
-        super().__init__(option_strings, **{**known, "dest": SUPPRESS})
+        # without a dest there is no name that the help could show in the place of the value
+        shown = {"dest": SUPPRESS, "metavar": "OUTPUT_FORMAT"}
+        super().__init__(option_strings, **{**known, **shown})
         self._command_line = command_line
 
     def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, *_: Any) -> None:
@@ -316,20 +325,27 @@ class CommandLine(ABC):
     def _constraints(self, exprs: Iterable[str]) -> list[dict[str, Any]]:
         """Constraint expressions as JSON objects.
 
-        Neighbours that have no key in common are merged into one. AutoscaleError for JSON that is
-        no object.
+        Neighbours that have no key in common are merged into one. MistakenWord for JSON that is no
+        object.
         """
         merged: list[dict[str, Any]] = []
         for expr in exprs or []:
             parsed = json.loads(expr)
             for item in parsed if isinstance(parsed, list) else [parsed]:
                 if not isinstance(item, dict):
-                    raise AutoscaleError(f"expected a constraint as a JSON object, found {expr}")
+                    raise MistakenWord(f"expected a constraint as a JSON object, found {expr}")
                 if merged and not merged[-1].keys() & item.keys():
                     merged[-1].update(item)
                 else:
                     merged.append(dict(item))
         return merged
+
+    def _understood(self, given: Sequence[dict[str, Any]]) -> list[NodeConstraint]:
+        """The constraints that somebody gave with -C. MistakenWord where they make no sense."""
+        try:
+            return get_constraints(given)
+        except ConstraintError as problem:
+            raise MistakenWord(problem.in_words()) from problem
 
     # -- output
 
@@ -422,6 +438,17 @@ class CommandLine(ABC):
         """Warn of names in constraints that nothing has."""
         self._warn_once(*unknown_in_constraints(given, nodes, buckets))
 
+    def _say_if_nothing(
+        self,
+        left: Sequence[object],
+        constraints: Sequence[NodeConstraint],
+        every: Sequence[Node] | Sequence[NodeBucket],
+    ) -> None:
+        """Tell the user where constraints have `left` nothing of all nodes or buckets, and why.
+        Where there was nothing from the start, nobody can tell of a value that it is mistyped."""
+        if constraints and every and not left:
+            self._warn_once(why_nothing(constraints, every))
+
     def _print_nodes(
         self,
         nodes: Iterable[Node],
@@ -489,7 +516,7 @@ class CommandLine(ABC):
             parser.add_argument(
                 "--constraint-expr",
                 "-C",
-                type=constraint_type,
+                type=constraint_option,
                 action="append",
                 default=[],
                 help="a constraint, as JSON or as name=value[,value…]; may be given more than once",

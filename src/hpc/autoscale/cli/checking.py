@@ -65,7 +65,7 @@ def check_alone(path: str, commands: Iterable[str]) -> Iterator[Finding]:
     try:
         config, duplicates = load_with_duplicates(path)
     except ConfigurationException as error:
-        yield Finding(True, str(error), _remedy_of_file(error))
+        yield Finding(True, error.in_words(), _remedy_of_file(error))
         return
     errors = [Finding(True, text) for text in (*duplicates, *find_problems(config))]
     if not errors:

@@ -18,7 +18,6 @@ from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_vm_sizes
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import live_resources
@@ -65,7 +64,7 @@ class ClusterCommands(CommandLine):
     ) -> None:
         """Lists the kinds of nodes that can be started, all or those that satisfy constraints."""
         given = self._constraints(constraint_expr)
-        constraints = get_constraints(given)
+        constraints = self._understood(given)
         driver, prepared = self._prepared(config)
         node_mgr = self._node_mgr(prepared, driver)
         weights = configured_weights(prepared)
@@ -73,6 +72,7 @@ class ClusterCommands(CommandLine):
         check_vm_sizes(given, "", every)
         self._doubt_constraints(given, (), every)
         buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
+        self._say_if_nothing(buckets, constraints, every)
         holds = node_mgr.holds
         held = {id(bucket): holds.of(bucket) if holds else None for bucket in buckets}
         columns = self._columns(config, output_columns, "buckets", output_format)
@@ -136,7 +136,7 @@ class ClusterCommands(CommandLine):
     ) -> dict[str, Any] | list[dict[str, Any]]:
         """Parses constraints; prints them as JSON, and on stderr in words."""
         merged = self._constraints(constraint_expr)
-        constraints = get_constraints(merged)
+        constraints = self._understood(merged)
         if not quiet:
             for unknown in unknown_vm_sizes(merged, ""):
                 warn("%s", unknown)

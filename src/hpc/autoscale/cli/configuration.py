@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from argparse import SUPPRESS, Action, ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config import config_schema
-from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.errors import MistakenWord, did_you_mean
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.redaction import redact
@@ -95,9 +95,7 @@ class ConfigurationCommands(CommandLine):
         if command is not None:
             known = [name for name in dir(self) if self._is_command(name)]
             if command not in known:
-                raise AutoscaleError(
-                    f"there is no command {command!r}{did_you_mean(command, known)}"
-                )
+                raise MistakenWord(f"there is no command {command!r}{did_you_mean(command, known)}")
         columns = self._table_columns(config, command)
         columns = columns or self._columns_by_default_of(config, command)
         if self._noted_format != "json":
@@ -131,7 +129,7 @@ class ConfigurationCommands(CommandLine):
         add(
             "--default-resource",
             dest="default_resources",
-            type=json.loads,
+            type=_resource,
             action="append",
             default=[],
             help="a default resource as JSON; may be given more than once",
@@ -160,6 +158,21 @@ class ConfigurationCommands(CommandLine):
         writer = writer or sys.stdout
         json_dump(nested, writer)
         writer.write("\n")
+
+
+def _resource(text: str) -> Any:
+    """A default resource, given as JSON. ArgumentTypeError for anything else."""
+    why = ""
+    try:
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    except ValueError as problem:
+        why = f": {problem}"
+    example = '{"select": {}, "name": "ncpus", "value": "node.vcpu_count"}'
+    raise ArgumentTypeError(
+        f"expected a resource as JSON, as in {example}, found {text!r}{why}"
+    ) from None
 
 
 def _flat(value: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.cli.argtypes import warn
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config.clusters import members_of, qualified
@@ -54,6 +54,11 @@ class CostCommands(CommandLine):
         _, config = self._prepared(config)
         until = _moment(end, "--end") or datetime.fromtimestamp(clock.time(), UTC)
         since = _moment(start, "--start") or until - timedelta(days=1)
+        if since >= until:
+            raise CommandLineError(
+                f"expected a start before the end, found {clock.in_utc(since.timestamp())} and"
+                f" {clock.in_utc(until.timestamp())}"
+            )
         rows: list[az_array_retail_t | az_array_hourly_retail_t] = []
         failed: list[str] = []
         for name, own in members_of(config) or [("", config)]:
@@ -102,7 +107,7 @@ def _moment(text: str | None, option: str) -> datetime | None:
     try:
         given = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise AutoscaleError(f"{option}: expected a time in ISO-8601, found {text!r}") from None
+        raise CommandLineError(f"{option}: expected a time in ISO-8601, found {text!r}") from None
     return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
 
 

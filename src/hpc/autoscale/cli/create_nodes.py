@@ -12,7 +12,7 @@ from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_faile
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.unknown import check_vm_sizes
-from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.constraints import get_constraints
@@ -90,6 +90,7 @@ class CreationCommands(CommandLine):
             node_mgr.holds.lift()  # somebody asks for it
         _check_offer(node_mgr, nodearray, vm_size)
         given = self._constraints(constraint_expr)
+        self._understood(given)
         buckets = node_mgr.get_buckets()
         check_vm_sizes(given, "", buckets)
         self._doubt_constraints(given, (), buckets)
@@ -118,10 +119,10 @@ class CreationCommands(CommandLine):
 
 def _check_numbers(nodes: int | None, slots: int | None) -> None:
     if nodes is not None and slots is not None:
-        raise AutoscaleError("expected either --nodes or --slots, found both")
+        raise MistakenWord("expected either --nodes or --slots, found both")
     for option, number in (("--nodes", nodes), ("--slots", slots)):
         if number is not None and number < 1:
-            raise AutoscaleError(f"{option}: expected 1 or more, found {number}")
+            raise MistakenWord(f"{option}: expected 1 or more, found {number}")
 
 
 def _wish(
@@ -179,8 +180,8 @@ def _offer_placement_group(config: Config, nodearray: str | None, placement_grou
 
 
 def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | None) -> None:
-    """AutoscaleError when the cluster does not offer the nodearray or the VM size, or offers
-    nothing.
+    """MistakenWord when the cluster has not the nodearray or the VM size, AutoscaleError when it
+    offers nothing, or nothing of the nodearray.
     """
     if not node_mgr.get_buckets():
         check_cluster(node_mgr)
@@ -193,14 +194,14 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
             known.append(f"nodearray {nodearray}: CycleCloud says that no VM size of it is valid")
         if known:
             raise AutoscaleError(f"{cluster}: {'; '.join(known)}")
-        raise AutoscaleError(
+        raise MistakenWord(
             f"{cluster} has no nodearray {nodearray!r}: expected one of"
             f" {', '.join(arrays) or 'none'}{did_you_mean(nodearray, arrays)}"
         )
     sizes = dict.fromkeys(b.vm_size for b in buckets if nodearray in (None, b.nodearray))
     if vm_size and vm_size not in sizes:
         where = f"{cluster}, nodearray {nodearray}" if nodearray else cluster
-        raise AutoscaleError(
+        raise MistakenWord(
             f"{where} has no VM size {vm_size!r}: expected one of"
             f" {', '.join(sizes) or 'none'}{did_you_mean(vm_size, sizes)}"
         )

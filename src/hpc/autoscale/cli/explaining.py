@@ -40,7 +40,6 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.guards import Gate, Refusal
 from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.node.vm_sizes import price_per_hour
@@ -91,7 +90,7 @@ class ExplainingCommands(CommandLine):
                 "expected a job, a node or a bucket to explain, or constraints (-C), found"
                 f" {'both' if given else 'neither'}"
             )
-        get_constraints(given)
+        self._understood(given)
         kind, _, name = what.partition(":") if what.startswith(_KINDS) else ("", "", what)
         if kind in _KINDS and not name:
             raise CommandLineError(f"expected the name of a {kind} behind {what!r}")

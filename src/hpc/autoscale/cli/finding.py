@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from hpc.autoscale.autoscaler import learning
-from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import key_of
@@ -125,5 +125,5 @@ def _the_one(meant: Sequence[Node], name: str) -> Node:
 
 def _required(text: str, what: str) -> str:
     if not text:
-        raise AutoscaleError(f"expected a {what}, found an empty one")
+        raise MistakenWord(f"expected a {what}, found an empty one")
     return text

@@ -92,7 +92,7 @@ class JournalCommands(CommandLine):
     def _journal_of(self, path: str | None) -> str:
         """The journal of the configuration at a path."""
         if path is None:
-            raise AutoscaleError("expected a journal, or with -c a configuration that has one")
+            raise CommandLineError("expected a journal, or with -c a configuration that has one")
         config: Config = {**load_config(path), "read_only": True, "lock_file": None}
         self._initialize("journal", config)
         driver, config = self._prepared(config)

@@ -20,11 +20,10 @@ from hpc.autoscale.autoscaler.reading import Reading, Readings, StaleReading
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
 from hpc.autoscale.cli.unknown import check_vm_sizes
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, MistakenWord
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.guards import OF_THE_SITE, Asker, Command, in_words, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -70,7 +69,7 @@ class NodeCommands(CommandLine):
     ) -> None:
         """Lists the nodes, all or those that satisfy constraints."""
         given = self._constraints(constraint_expr)
-        constraints = get_constraints(given)
+        constraints = self._understood(given)
         driver, config = self._prepared(config)
         calculator, _ = call_with_up_to(self._demand_calc, config, driver)
         buckets = calculator.node_mgr.get_buckets()
@@ -79,6 +78,7 @@ class NodeCommands(CommandLine):
         Leaving(calculator.node_history, every, Faults())  # writes how far they are
         self._doubt_constraints(given, every, buckets)
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
+        self._say_if_nothing(nodes, constraints, every)
         columns = self._columns(config, output_columns, "nodes", output_format)
         if not output_columns and any("drain" in node.metadata for node in nodes):
             columns = list(dict.fromkeys([*columns, "drain"]))
@@ -327,7 +327,7 @@ class NodeCommands(CommandLine):
 
 def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -> None:
     if not hostnames and not node_names:
-        raise AutoscaleError("expected host names (-H) or node names (-N), found neither")
+        raise MistakenWord("expected host names (-H) or node names (-N), found neither")
 
 
 def _refuse_doubtful(node_mgr: NodeManager, nodes: Sequence[Node]) -> None:

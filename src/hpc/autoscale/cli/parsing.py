@@ -23,6 +23,7 @@ from hpc.autoscale.config import check_config, exposed_passwords, unknown_comman
 from hpc.autoscale.errors import (
     AutoscaleError,
     LockUnusableError,
+    MistakenWord,
     MultipleInstancesError,
     one_line_and_where,
 )
@@ -235,14 +236,15 @@ def main(
     except AssertionError:
         raise
     except Exception as problem:  # noqa: BLE001 - the edge of the program
-        fail(problem, "Error '{}': See the rest in the log file")
+        fail(problem, "Error '{}': See the rest in the log file", is_published=True)
 
 
-def fail(problem: Exception, form: str, debug: bool = False) -> None:
+def fail(problem: Exception, form: str, debug: bool = False, is_published: bool = False) -> None:
     """Say on one line of stderr what went wrong, and exit; with a stack trace when it was asked
-    for. `form`: the line, with `{}` in the place of what is said.
+    for. `form`: the line, with `{}` in the place of what is said. `is_published`: as published for
+    command lines of integrations, with what is in texts of errors because programs look for it.
     """
-    text = one_line_and_where(problem)
+    text = one_line_and_where(problem, is_published=is_published)
     more = getattr(problem, "message", None)
     if isinstance(more, str) and more.strip() not in text:
         text = on_one_line(f"{text}: {' '.join(more.split())}")
@@ -250,14 +252,14 @@ def fail(problem: Exception, form: str, debug: bool = False) -> None:
     if debug or debugging():
         print(stack_trace(problem), file=sys.stderr)
     print(form.replace("{}", text), file=sys.stderr)
-    raise SystemExit(_exit_code(problem))
+    raise SystemExit(_exit_code(problem, is_published))
 
 
-def _exit_code(problem: Exception) -> int:
+def _exit_code(problem: Exception, is_published: bool) -> int:
     """2 for a command line that makes no sense, 3 when another process holds the lock, 4 when there
-    can be no lock, otherwise 1."""
+    can be no lock, otherwise 1. `is_published`: of a command line of an integration."""
     if isinstance(problem, CommandLineError):
-        return 2
+        return 1 if is_published and isinstance(problem, MistakenWord) else 2
     if isinstance(problem, LockUnusableError):
         return 4
     return 3 if isinstance(problem, MultipleInstancesError) else 1

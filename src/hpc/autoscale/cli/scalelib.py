@@ -11,7 +11,7 @@ import sys
 import threading
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TextIO, get_args
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import LogReporter, PassSummary
@@ -53,7 +53,7 @@ from hpc.autoscale.cli.simulating import SimulationCommands
 from hpc.autoscale.cli.status import StatusCommands
 from hpc.autoscale.cli.unknown import unknown_columns, unknown_in_constraints, unknown_vm_sizes
 from hpc.autoscale.cli.weighing import WeightCommands
-from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException, MistakenWord
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -164,11 +164,11 @@ class _AzScaleCLI(
     def _doubt_columns(
         self, asked: Sequence[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
     ) -> None:
-        """AutoscaleError for unknown columns; while there is no node, which may have more than any
+        """MistakenWord for unknown columns; while there is no node, which may have more than any
         bucket, only for those that are close to a known one."""
         wrong = unknown_columns(asked, nodes, buckets, only_typos=not nodes)
         if wrong:
-            raise AutoscaleError("; ".join(wrong))
+            raise MistakenWord("; ".join(wrong))
         super()._doubt_columns(asked, nodes, buckets)
 
     def _doubt_constraints(
@@ -177,11 +177,23 @@ class _AzScaleCLI(
         nodes: Sequence[Node],
         buckets: Sequence[NodeBucket],
     ) -> None:
-        """AutoscaleError for names that nothing has."""
+        """MistakenWord for names that nothing has."""
         wrong = unknown_in_constraints(given, nodes, buckets)
         if wrong and (nodes or buckets):
-            raise AutoscaleError("; ".join(wrong))
+            raise MistakenWord("; ".join(wrong))
         self._warn_once(*wrong)
+
+    def validate_constraint(
+        self,
+        config: Config,
+        constraint_expr: Sequence[str],
+        writer: TextIO | None = None,
+        quiet: bool = False,
+    ) -> dict[str, Any] | list[dict[str, Any]]:
+        """Parses constraints; prints them as JSON, and on stderr in words."""
+        if not constraint_expr:
+            raise MistakenWord("expected a constraint (-C), as JSON or as name=value, found none")
+        return super().validate_constraint(config, constraint_expr, writer, quiet)
 
     def _initconfig_parser(self, parser: ArgumentParser) -> None:
         parser.add_argument("--driver", help="the scheduler's driver, as package.module:Class")
@@ -449,8 +461,8 @@ def _seconds(text: str) -> float:
 def main(argv: Iterable[str] | None = None, default_config: str | None = None) -> None:
     """Run one command of `azscale`; by default the one given to this process.
 
-    Ends with exit code 1 and one line on stderr when the command fails, 3 when another process
-    holds the lock, 4 when there can be no lock.
+    Ends with exit code 1 and one line on stderr when the command fails, 2 when the command line
+    makes no sense, 3 when another process holds the lock, 4 when there can be no lock.
     """
     args = list(sys.argv[1:] if argv is None else argv)
     # how some launchers pass their own name

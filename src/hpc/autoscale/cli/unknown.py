@@ -1,27 +1,31 @@
 """Names that somebody gave to a command or wrote into a configuration, and that nothing has.
 
 Columns, resources and nodearrays may exist elsewhere, on nodes that are not there now or in another
-cluster, so an unknown one is a doubt and no error: what is returned is a sentence for stderr. VM
-sizes are known from the catalogue, in any region, and from the cluster, which may have newer ones.
+cluster, so an unknown one is a doubt and no error: what is returned is a sentence for stderr. A
+constraint that no node satisfies is a doubt as well, since its value may be mistyped. VM sizes are
+known from the catalogue, in any region, and from the cluster, which may have newer ones.
 A size may be newer than both, so for a configuration an unknown one is a doubt as well; in what a
 user asks of a command it is an error.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
-from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.errors import MistakenWord, did_you_mean
 from hpc.autoscale.explaining.words import a_property
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
     MinResourcePerNode,
     NodeConstraint,
+    NodePropertyConstraint,
     NodeResourceConstraint,
     get_constraints,
 )
@@ -30,6 +34,8 @@ from hpc.autoscale.node.node import Node
 # what -o takes beside names of columns
 WIDE = "wide"
 KEYWORDS = ("all", WIDE)
+# how many values that there are stand in a sentence
+_SHOWN = 8
 
 
 def unknown_columns(
@@ -118,10 +124,48 @@ def _resources_named(constraints: Iterable[NodeConstraint]) -> Iterator[str]:
         yield from _resources_named(constraint.get_children())
 
 
+def why_nothing(
+    constraints: Sequence[NodeConstraint], every: Sequence[Node] | Sequence[NodeBucket]
+) -> str:
+    """Why none of all nodes, or of all buckets, satisfies the constraints: those that none does,
+    with a guess where a value is close to one that there is."""
+    apart = [c for c in constraints if not any(map(partial(_satisfies, c), every))]
+    if not apart:
+        return "nothing matches all of the constraints together"
+    nodes = [each.example_node if isinstance(each, NodeBucket) else each for each in every]
+    kind = "bucket" if isinstance(every[0], NodeBucket) else "node"
+    return f"nothing matches: {'; '.join(_missed(c, kind, nodes) for c in apart)}"
+
+
+def _satisfies(constraint: NodeConstraint, each: Node | NodeBucket) -> bool:
+    if isinstance(each, NodeBucket):
+        return bool(constraint.satisfied_by_bucket(each))
+    return bool(constraint.satisfied_by_node(each))
+
+
+def _missed(constraint: NodeConstraint, kind: str, nodes: Iterable[Node]) -> str:
+    """That none has what a constraint asks for; where that are values, with those that there
+    are."""
+    if isinstance(constraint, MinResourcePerNode):
+        left = " left" if kind == "node" else ""
+        return f"no {kind} has {constraint.value} of {constraint.attr}{left}"
+    if isinstance(constraint, NodePropertyConstraint):
+        name, found = f"node.{constraint.attr}", [getattr(n, constraint.attr, None) for n in nodes]
+    elif isinstance(constraint, NodeResourceConstraint):
+        name, found = constraint.attr, [node.available.get(constraint.attr) for node in nodes]
+    else:
+        return f"no {kind} satisfies {json.dumps(constraint.to_dict(), default=str)}"
+    known = [each for each in dict.fromkeys(map(str, found)) if each != str(None)]
+    guesses = [did_you_mean(str(value), known) for value in constraint.values]
+    some = f", but {', '.join(known[:_SHOWN])}{' …' if known[_SHOWN:] else ''}" if known else ""
+    wanted = " or ".join(map(repr, constraint.values))
+    return f"no {kind} has {name} {wanted}{next(filter(None, guesses), some)}"
+
+
 def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:
-    """ConfigurationException for the first unknown `node.vm_size` in constraints (JSON)."""
+    """MistakenWord for the first unknown `node.vm_size` in constraints (JSON)."""
     for unknown in unknown_vm_sizes(constraints, where, buckets):
-        raise ConfigurationException(unknown)
+        raise MistakenWord(unknown)
 
 
 def unknown_vm_sizes(

@@ -84,7 +84,7 @@ class WhatIfCommands(CommandLine):
             # all of them are looked at before the first is tried
             changed = [other.config(config) for other in others]
         except ConfigurationException as problem:
-            raise CommandLineError(str(problem)) from None
+            raise CommandLineError(problem.in_words()) from None
         note = ""
         if journal is None:
             now, *then = self._compared(config, changed, others)
@@ -118,7 +118,10 @@ class WhatIfCommands(CommandLine):
         found = [_Case(self._rehearsed(config, new_binding=new_binding, **doors))]
         for own, other in zip(changed, others, strict=True):
             doors_of_it = {**doors, "new_binding": other.binding(new_binding)}
-            found.append(_Case(self._rehearsed(own, **doors_of_it)))
+            try:
+                found.append(_Case(self._rehearsed(own, **doors_of_it)))
+            except ConfigurationException as problem:  # without what was set, there was none
+                raise CommandLineError(problem.in_words()) from None
         return found
 
 

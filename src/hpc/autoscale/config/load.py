@@ -10,8 +10,22 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.errors import CircularIncludeError, ConfigurationException, unreadable
+from hpc.autoscale.plaintext import on_one_line
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+class UnreadableFile(ConfigurationException):
+    """A configuration file, the last of the chain that include each other, that is not there or
+    cannot be read. The published text says of it, too, that it cannot be parsed."""
+
+    def __init__(self, chain: tuple[str, ...], why: str) -> None:
+        super().__init__(_unusable(chain, why))
+        self._words = f"configuration {_origin(chain)}: {why}"
+
+    def in_words(self) -> str:
+        """Which file, and why."""
+        return on_one_line(self._words)
 
 
 def load_config(*configs: Source) -> dict[str, Any]:
@@ -135,7 +149,7 @@ def _parsed(
         with open(path, encoding="utf-8") as file:
             config: Any = json.load(file, object_pairs_hook=pairs)
     except OSError as e:
-        raise ConfigurationException(_unusable(chain, unreadable(e))) from e
+        raise UnreadableFile(chain, unreadable(e)) from e
     except ValueError as e:
         raise ConfigurationException(_unusable(chain, str(e))) from e
     except RecursionError:
@@ -171,6 +185,9 @@ def _includes(config: Mapping[str, Any], chain: tuple[str, ...]) -> list[str]:
 
 
 def _unusable(chain: tuple[str, ...], why: str) -> str:
+    return f"Could not parse config {_origin(chain)}: {why}"
+
+
+def _origin(chain: tuple[str, ...]) -> str:
     *including, path = chain
-    origin = f" (included by {including[-1]})" if including else ""
-    return f"Could not parse config {path}{origin}: {why}"
+    return f"{path} (included by {including[-1]})" if including else path

@@ -102,9 +102,9 @@ def _check_key(
     first = steps[0]
     if first not in known and first not in config:
         kinds = ", ".join(f"{kind}.…" for kind in _KINDS)
+        guess = "" if first in _KINDS else did_you_mean(first, [*known, *_KINDS])
         raise SettingError(
-            f"--set {key}: expected a key of autoscale.json, or {kinds}, found"
-            f" {first!r}{did_you_mean(first, [*known, *_KINDS])}"
+            f"--set {key}: expected a key of autoscale.json, or {kinds}, found" f" {first!r}{guess}"
         )
     in_section = (known.get(first) or {}).get("properties") or {}
     own = config.get(first)
@@ -133,8 +133,15 @@ def _dollars(key: str, value: Any) -> float:
 
 
 def _limit(key: str, value: Any) -> int | bool:
-    last = key.rpartition(".")[2]
-    if key.startswith("nodearray.") and last == "enabled":
+    """The value of a limit. SettingError for one that makes no sense, and before that for a limit
+    that neither nodearrays nor clusters have; quotas have names that only the cluster knows."""
+    kind, _, rest = key.partition(".")
+    what = ""
+    if kind == "nodearray":
+        what = _known(key, rest.rpartition(".")[2], _OF_ARRAY)
+    elif kind == "cluster":
+        _known(key, rest, _OF_CLUSTER)
+    if what == "enabled":
         if not isinstance(value, bool):
             raise SettingError(f"--set {key}: expected true or false, found {value!r}")
         return value
@@ -202,12 +209,12 @@ _Place = tuple[ClusterStatus, ClusterNodearrayStatus, NodearrayBucketStatus]
 def _change(status: ClusterStatus, key: str, value: int | bool) -> None:
     kind, _, rest = key.partition(".")
     if kind == "cluster":
-        _known(key, rest, _OF_CLUSTER)
+        rest = _known(key, rest, _OF_CLUSTER)
         for each in (status, *(getattr(status, "parts", None) or {}).values()):
             setattr(each, rest, value)
     elif kind == "nodearray":
         name, _, what = rest.rpartition(".")
-        _known(key, what, _OF_ARRAY)
+        what = _known(key, what, _OF_ARRAY)
         arrays = {array.name: array for array in status.nodearrays or ()}
         array = arrays[_known(key, name, arrays)]
         if what != "enabled":

@@ -303,6 +303,10 @@ class UndefinedNodeProperty(ConstraintError, ValueError):
     def __str__(self) -> str:
         return f"UndefinedNodeProperty: {super().__str__()}"
 
+    def in_words(self) -> str:
+        """The text without the name of this class, which is published."""
+        return super().__str__()
+
 
 class InvalidAmount(ConstraintError, ValueError):
     """An amount that cannot be taken: negative, infinite or not a number."""

@@ -97,7 +97,7 @@ def _from_entry(entry: Any, where: str) -> DefaultResource:
             entry[step] if step else None,
         )
     except ConstraintError as e:
-        raise DefaultResourceError(f"{where}.select: {e}") from e
+        raise DefaultResourceError(f"{where}.select: {e.in_words()}") from e
     except DefaultResourceError as e:
         raise DefaultResourceError(f"{where}: {e}") from e
 
