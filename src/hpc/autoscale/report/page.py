@@ -88,7 +88,8 @@ def page(history: History, title: str = "", head: str = "", policy: str = _POLIC
 def content(history: History) -> str:
     """What changes when there is one more pass."""
     if not history.passes:
-        return "<p>There is no pass in this journal yet.</p>\n" + _errors(history)
+        said = "that can be read" if history.problems else "yet"
+        return f"<p>There is no pass in this journal {said}.</p>\n" + _errors(history)
     sections = list(_sections(history))
     links = "".join(f'<a href="#{name}">{_text(heading)}</a>' for name, heading, _ in sections)
     parts = [_summary(history), f'<nav aria-label="Sections">{links}</nav>\n']
