@@ -163,6 +163,16 @@ def test_no_page_is_made_of_no_pass(tmp_path, azscale):
     assert "it has no pass that can be read: " in printed
 
 
+def test_a_small_cost_is_not_said_to_be_nothing(tmp_path, azscale):
+    """In the report of two passes that were ten seconds apart."""
+    first = a_pass_record(1, NODES)
+    path, page = written(tmp_path / "j", first, replace(first, at=first.at + 10)), tmp_path / "p"
+    assert azscale("report", path, "--out", page)[0] == 0
+    assert "<dt>US$ in all</dt><dd>&lt; 0.01</dd>" in page.read_text()
+    azscale("report", written(tmp_path / "one", first), "--out", page)
+    assert "<dt>US$ in all</dt><dd>0.00</dd>" in page.read_text()
+
+
 def test_differences_are_folded_on_a_terminal(journal, azscale, monkeypatch):
     """And whole in a pipe."""
     _, whole = azscale("journal", "diff", journal, "--of", 1, 2)
