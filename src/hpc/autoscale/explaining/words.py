@@ -52,6 +52,14 @@ def a_property(name: str) -> str:
     return f"; did you mean 'node.{name}'?" if name in QUERYABLE_PROPERTIES else ""
 
 
+def how_jobs_wait(count: int, names: Sequence[str], is_never: bool, cause: str) -> str:
+    """The one line on jobs that wait for the same: `2 jobs (7, 8) wait: …`. `names`: those of the
+    first of them."""
+    more = ", …" if count > len(names) else ""
+    how = "can never run" if is_never else "waits" if count == 1 else "wait"
+    return f"{counted(count, 'job')} ({', '.join(names)}{more}) {how}: {cause}"
+
+
 def without_codes(text: str) -> str:
     """A text of the engine without the codes of refusals (`InsufficientResource: `) in it."""
     return _CODE.sub("", text)
