@@ -8,9 +8,11 @@ import pytest
 
 from builders.journals import a_node_record, a_pass_record
 from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.clock import MockClock
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.following import Follower
 from hpc.autoscale.journal.frames import packed
+from hpc.autoscale.report.live import LivePage
 
 NODES = [a_node_record(f"htc-{n}") for n in range(1, 4)]
 
@@ -186,3 +188,19 @@ def test_who_follows_a_file_that_was_compressed_again_reads_each_pass_once(journ
         file.write_bytes(content)
         follower.poll(lambda record: numbers.append(record.number), numbers.clear)
     assert numbers == [1, 2, 3, 4] and follower.problems == []
+
+
+def test_metrics_and_the_live_page_say_what_was_left_out(journal, tmp_path, capsys):
+    """Neither says that there is no pass yet."""
+    file = the_file(journal)
+    file.write_bytes(file.read_bytes()[:40])
+    config = {"cluster_name": "c", "url": "http://none.invalid", "journal": {}}
+    config["journal"] = {"directory": str(journal)}
+    path = tmp_path / "with-journal.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(SystemExit):
+        main(["metrics", "-c", str(path)])
+    said = "record 1 at byte 0: its end is missing, it is left out"
+    assert f"it has no pass that can be read: journal {file}: {said}" in capsys.readouterr().err
+    shown = LivePage(str(journal), MockClock(0.0)).whole()
+    assert "There is no pass in this journal that can be read." in shown and said in shown
