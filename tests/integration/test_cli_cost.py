@@ -76,6 +76,16 @@ def test_what_nodes_have_cost(azscale, server):
     assert asked.query["granularity"] == ["total"]
 
 
+def test_a_small_cost_is_not_said_to_be_nothing(azscale):
+    """Neither in the table, whose columns have no space in them, nor in the sum."""
+    with serving() as script:
+        script.on("GET", PRICES, a_page(an_item()))
+        script.on("GET", USAGE, a_usage(an_hour(0, {**F4, "hours": 0.01})))
+        code, out, err = azscale(script.url, script.url + PRICES, *PERIOD)
+    assert (code, out.split()[-2:]) == (0, ["<0.01", "USD"])
+    assert err.startswith("< 0.01 USD from ")
+
+
 def test_what_nodes_have_cost_hour_by_hour(azscale, server):
     """As JSON, with everything that is known."""
     _, out, _ = azscale(server.url, server.url + PRICES, "--hourly", "-F", "json", *PERIOD)

@@ -426,7 +426,7 @@ def test_azscale_prints_one_pass_in_words(run, scheduler, tmp_path, capsys):
     printed = shown(capsys, tmp_path, "show", str(tmp_path / "journal"), "--pass", "1").out
     assert "read: 0 nodes, 1 job, 0 hosts" in printed
     assert "  + create 10 nodes of htc/Standard_F4s, $" in printed
-    assert "  job 7 lacks 360 slots: " in printed
+    assert "  1 job (7) waits: CycleCloud has room for no more nodes of htc/" in printed
     with pytest.raises(SystemExit):
         shown(capsys, tmp_path, "show", str(tmp_path / "journal"), "--pass", "9")
     assert "it has no pass 9" in capsys.readouterr().err

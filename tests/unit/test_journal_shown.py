@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from builders.fake_scheduler import cluster, now, run, scheduler
-from builders.journals import a_node_record, a_pass_record, a_waiting_job
+from builders.journals import a_node_record, a_pass_record, a_status, a_waiting_job
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.frames import packed
@@ -89,8 +89,8 @@ def test_a_pass_in_words_has_all_that_went_wrong(journal, azscale):
         "  - delete htc-1 of htc/F4s, $0.20/h (idle)",
         "  ~ drain htc-1 of htc/F4s",
         "  + start_worker rack-1 of on-premises",
-        "  job job-0 lacks 1 slot: quota is used up",
-        "  … and 3 more",
+        "  7 jobs (job-0, job-1, job-2, …) wait: quota is used up",
+        "  1 job (job-8) waits: not worked out",
         "  creating nodes: no",
         "  one host is missing",
         "  delete htc-1: MinimumLifetime, too young",
@@ -113,8 +113,30 @@ def test_what_changed_has_configuration_and_rows(journal, azscale):
     assert "+ waiting job-1" in lines and "  … and 2 more" in lines
     _, printed = azscale("journal", "diff", journal, "--of", 2, 1)
     assert "decided then:\n  - delete htc-1" in printed
+    assert printed.endswith("decided later: nothing\n")
     _, said = azscale("journal", "diff", journal, "--of", 2, 1, "-F", "json")
     assert json.loads(said) == {"passes": [2, 1], "differences": printed.splitlines()[1:]}
+
+
+def test_buckets_are_called_by_nodearray_and_size(tmp_path, azscale):
+    """Not by their ids, and why a job waits is in the words of people."""
+    noted = "InsufficientResource: NodeBucket(nodearray=htc, vm_size=F4) has 4 of 'ncpus', and"
+    passes = [
+        replace(
+            a_pass_record(n, [], [a_waiting_job("7", f"{noted} {n}00 is needed")]), status=known
+        )
+        for n, known in ((1, a_status(used=4)), (2, a_status(used=8)))
+    ]
+    for record in passes:
+        (bucket,) = record.status["nodearrays"][0]["buckets"]
+        bucket["bucketId"] = "4e8b078a-954a-44db-add4-25b1617daa71"
+    path = written(tmp_path / "j", *passes)
+    _, printed = azscale("journal", "diff", path)
+    assert "~ status bucket htc/Standard_F4s_v2: activeCount 1 -> 2" in printed
+    assert "4e8b" not in printed and "NodeBucket" not in printed
+    _, printed = azscale("journal", "show", path, "--pass", 2)
+    said = "1 job (7) can never run: the job needs 200 ncpus on one node, and the largest has 4"
+    assert f"waiting:\n  {said}\n" in printed
 
 
 def test_a_journal_of_a_newer_version_is_refused_by_every_command(tmp_path, azscale):
@@ -160,7 +182,17 @@ def test_no_page_is_made_of_no_pass(tmp_path, azscale):
     path.write_bytes(packed(b"{}")[:20])
     code, printed = azscale("report", path, "--out", page)
     assert (code, page.exists()) == (1, False)
-    assert "there is no pass in it to make a page of" in printed
+    assert "it has no pass that can be read: " in printed
+
+
+def test_a_small_cost_is_not_said_to_be_nothing(tmp_path, azscale):
+    """In the report of two passes that were ten seconds apart."""
+    first = a_pass_record(1, NODES)
+    path, page = written(tmp_path / "j", first, replace(first, at=first.at + 10)), tmp_path / "p"
+    assert azscale("report", path, "--out", page)[0] == 0
+    assert "<dt>US$ in all</dt><dd>&lt; 0.01</dd>" in page.read_text()
+    azscale("report", written(tmp_path / "one", first), "--out", page)
+    assert "<dt>US$ in all</dt><dd>0.00</dd>" in page.read_text()
 
 
 def test_differences_are_folded_on_a_terminal(journal, azscale, monkeypatch):
@@ -185,7 +217,7 @@ def test_what_commands_expect(journal, tmp_path, azscale):
         (("scrub", journal), "expected --to with the directory of the new journal"),
         (("scrub", journal, "--to", journal), "expected a directory that is not there yet"),
         (("show", journal, "--last", "0"), "expected a whole number above 0, found '0'"),
-        (("diff", journal, "--of", 1, 9), "expected two passes in it, found 1"),
+        (("diff", journal, "--of", 1, 9), "it has no pass 9"),
     ):
         code, printed = azscale("journal", *args)
         assert (code in (1, 2), said in printed) == (True, True), printed

@@ -726,7 +726,7 @@ def test_causes_are_told_by_names_that_people_know() -> None:
     jobs = [a_waiting_job(str(n), reason) for n, reason in enumerate(noted)]
     history = of_records([a_pass_record(0, [], jobs)])
     assert sorted(history.samples[0].waiting) == [
-        "htc/F4 has … of 'ncpus', and … is needed (and … more alike)",
+        "the job needs … ncpus on one node, and the largest has …",
         "the limit of nodearray compute has … of … nodes in use",
         "the quota of standardFSv2Family in westus2 has … of … cores in use",
     ]

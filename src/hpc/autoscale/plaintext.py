@@ -38,6 +38,11 @@ def in_words(text: str, longest: int) -> str:
     return words if len(words) <= longest else f"{words[: longest - 4]} ..."
 
 
+def amount_in_words(amount: float) -> str:
+    """An amount of money with two decimals; `< 0.01` for one that is not zero and would look so."""
+    return "< 0.01" if 0 < amount < 0.005 else f"{amount:,.2f}"
+
+
 def columns_of(text: str) -> int:
     """How many columns of a terminal a text of one line takes: two for a wide character, as of
     Chinese, and none for an accent that stands by itself."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.errors import counted
-from hpc.autoscale.explaining.words import at_time
+from hpc.autoscale.explaining.words import at_time, how_jobs_wait
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.plaintext import on_one_line
@@ -140,10 +140,7 @@ class StuckJobs:
     until: float | None = None
 
     def __str__(self) -> str:
-        more = ", …" if self.count > len(self.names) else ""
-        waits = "waits" if self.count == 1 else "wait"
-        how = {True: "can never run", False: waits, None: f"{waits} or can never run"}[self.never]
-        said = f"{counted(self.count, 'job')} ({', '.join(self.names)}{more}) {how}: {self.cause}"
+        said = how_jobs_wait(self.count, self.names, self.never, self.cause)
         if self.until is not None and "next try" not in said:
             said += f"; next try {at_time(self.until)}"
         return on_one_line(said)

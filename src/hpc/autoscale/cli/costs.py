@@ -22,6 +22,7 @@ from hpc.autoscale.config.secrets import of_its_own
 from hpc.autoscale.cost.formats import az_array_hourly_retail_t, az_array_retail_t
 from hpc.autoscale.cost.rates import CATALOGUE_METER
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.plaintext import amount_in_words
 from hpc.autoscale.tables import OutputFormat, print_rows
 
 _IN_TABLES = ["nodearray", "sku_name", "region", "spot", "core_hours", "rate", "cost", "currency"]
@@ -90,15 +91,18 @@ def _of_cluster(
     return row._replace(nodearray=qualified(name, row.nodearray)) if name else row
 
 
-# How many decimals figures have in a table; JSON has all of them.
-_DECIMALS = {"rate": 4, "cost": 2}
-
-
 def _shown(row: Any, column: str, output_format: OutputFormat | None) -> Any:
+    """A value as it is printed: in tables figures are rounded, and no column has a space in it."""
     value = getattr(row, column)
-    if output_format == "json" or value is None or column not in _DECIMALS:
+    if output_format == "json" or value is None:
         return value
-    return f"{value:.{_DECIMALS[column]}f}"
+    if column == "cost":
+        return _amount(value).replace(" ", "")
+    return f"{value:.4f}" if column == "rate" else value
+
+
+def _amount(value: float) -> str:
+    return amount_in_words(value).replace(",", "")
 
 
 def _moment(text: str | None, option: str) -> datetime | None:
@@ -119,7 +123,7 @@ def _total(
     for row in rows:
         if row.cost is not None:
             sums[row.currency] = sums.get(row.currency, 0.0) + row.cost
-    said = " and ".join(f"{amount:.2f} {currency}" for currency, amount in sums.items())
+    said = " and ".join(f"{_amount(amount)} {currency}" for currency, amount in sums.items())
     period = f"from {since:%Y-%m-%dT%H:%M:%SZ} to {until:%Y-%m-%dT%H:%M:%SZ}"
     parts = [f"{said or 'nothing'} {period}"]
     unknown = sum(row.cost is None for row in rows)

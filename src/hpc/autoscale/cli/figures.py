@@ -78,10 +78,10 @@ class MetricsCommands(CommandLine):
         record = None
         for record in journal:
             yield record
+        if record is None:
+            raise journal.without()
         for problem in journal.problems:
             warn("%s", problem)
-        if record is None:
-            raise AutoscaleError(f"journal {path}: it has no pass")
 
     def _print_health(self, config: Config, max_age: float | None) -> None:
         from hpc.autoscale.metrics.health import Health, read_health

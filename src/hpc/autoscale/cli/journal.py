@@ -85,7 +85,7 @@ class JournalCommands(CommandLine):
         elif number is not None:
             self._show_one(found, number, output_format)
         else:
-            self._show_all(deque(found, maxlen=last or _PASSES), output_format)
+            self._show_all(found, last or _PASSES, output_format)
         for problem in found.problems:
             warn("%s", problem)
 
@@ -101,7 +101,10 @@ class JournalCommands(CommandLine):
             raise AutoscaleError(f"{path} has no journal: name one")
         return found
 
-    def _show_all(self, records: Sequence[PassRecord], output_format: OutputFormat | None) -> None:
+    def _show_all(self, found: Journal, most: int, output_format: OutputFormat | None) -> None:
+        records: Sequence[PassRecord] = deque(found, maxlen=most)
+        if not records:
+            raise found.without()
         if output_format == "json":
             json_dump([showing.to_json(record) for record in records], sys.stdout)
             print()
@@ -112,7 +115,7 @@ class JournalCommands(CommandLine):
     def _show_one(self, found: Journal, number: int, output_format: OutputFormat | None) -> None:
         record = next((each for each in found if each.number == number), None)
         if record is None:
-            raise AutoscaleError(f"journal {found.path}: it has no pass {number}")
+            raise found.without(f"pass {number}")
         if output_format == "json":
             json_dump(showing.to_json(record), sys.stdout)
             print()
@@ -145,7 +148,7 @@ class JournalCommands(CommandLine):
             json_dump([asdict(each) for each in passes], sys.stdout)
             print()
         else:
-            _print_replayed(passes)
+            _print_replayed(passes, found.left_out)
         different = sum(bool(each.differences) for each in passes)
         if different:
             raise SystemExit(DIFFERENT)
@@ -156,13 +159,7 @@ class JournalCommands(CommandLine):
 def _print_differences(
     found: Journal, of: Sequence[int] | None, output_format: OutputFormat | None
 ) -> None:
-    if of is None:
-        two = list(deque(found, maxlen=2))
-    else:
-        known = {record.number: record for record in found if record.number in of}
-        two = [known[number] for number in of if number in known]
-    if len(two) < 2:
-        raise AutoscaleError(f"journal {found.path}: expected two passes in it, found {len(two)}")
+    two = _two_of(found, of)
     lines = showing.differences(*two)
     if output_format == "json":
         numbers = [record.number for record in two]
@@ -170,6 +167,23 @@ def _print_differences(
         print()
         return
     _print_lines(lines)
+
+
+def _two_of(found: Journal, of: Sequence[int] | None) -> list[PassRecord]:
+    """The passes to compare: those of these numbers, or the last two."""
+    if of is not None:
+        known = {record.number: record for record in found if record.number in of}
+        for number in of:
+            if number not in known:
+                raise found.without(f"pass {number}")
+        return [known[number] for number in of]
+    two = list(deque(found, maxlen=2))
+    if not two:
+        raise found.without()
+    if len(two) < 2:
+        said = "; ".join(["expected two passes in it, found 1", *found.problems])
+        raise AutoscaleError(f"journal {found.path}: {said}")
+    return two
 
 
 def _print_lines(lines: Iterable[str]) -> None:
@@ -193,6 +207,8 @@ def _scrub(found: Journal, to: str | None, last: int | None) -> None:
         count += 1
         if "state" in record.doors:
             starts.append(record.number)
+    if not count:
+        raise found.without()
     names.settle()
     # what the first one remembered has to be known, to decide again
     wanted = 1 if last is None else max(1, count - last + 1)
@@ -208,7 +224,8 @@ def _scrub(found: Journal, to: str | None, last: int | None) -> None:
     print(f"{to}: {what}, without names of hosts, jobs and users")
 
 
-def _print_replayed(passes: Sequence[Replayed]) -> None:
+def _print_replayed(passes: Sequence[Replayed], unread: int) -> None:
+    """Print where passes differ, and how many do. `unread`: records that could not be read."""
     for each in passes:
         head = f"pass {each.number} of {in_utc(each.at)}"
         if each.skipped:
@@ -219,10 +236,11 @@ def _print_replayed(passes: Sequence[Replayed]) -> None:
                 break
             print(f"{head}: {difference}")
     same = sum(each.is_same for each in passes)
-    left_out = sum(bool(each.skipped) for each in passes)
+    different = sum(bool(each.differences) for each in passes)
+    left_out = len(passes) - same - different + unread
     print(
-        f"{counted(len(passes), 'pass')}: {same} the same,"
-        f" {len(passes) - same - left_out} different, {left_out} left out"
+        f"{counted(len(passes) + unread, 'pass')}: {same} the same, {different} different,"
+        f" {left_out} left out"
     )
 
 

@@ -51,8 +51,7 @@ class ReportCommands(JournalCommands):
         found = Journal(self._path_of(config, journal), skip_garbled=True)
         history = of_records(found)
         if not history.passes:
-            said = found.problems[0] if found.problems else f"journal {found.path}"
-            raise AutoscaleError(f"{said}: there is no pass in it to make a page of")
+            raise found.without()
         history.problems = list(found.problems)
         try:
             write_whole(out, page(history, title or ""))

@@ -16,12 +16,13 @@ from typing import Any
 
 from hpc.autoscale.autoscaler import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.ccbindings import new_cluster_bindings
-from hpc.autoscale.cli.argtypes import CommandLineError
+from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import screen_width
 from hpc.autoscale.cli.plan_text import SIGNS
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.journal import Journal
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
 from hpc.autoscale.rehearsal.otherwise import Otherwise
@@ -89,7 +90,10 @@ class WhatIfCommands(CommandLine):
         if journal is None:
             now, *then = self._compared(config, changed, others)
         else:
-            record = record_in(journal, number)
+            found = Journal(journal, skip_garbled=True)
+            record = record_in(found, number)
+            for sentence in found.problems:
+                warn("%s", sentence)
             state = remembered_before(journal, record)
             note = "" if state is not None else _NOT_REMEMBERED
             with RecordedSite(record, state) as site:

@@ -51,7 +51,7 @@ _REASONS = {
     "NotActivated": "SizeNotActivated",
     "DisabledMachineType": "SizeRetired",
 }
-_SAID = {
+SAID = {
     # by code of a refusal: the code of the cause, and the text made of its sentence and its facts
     "NotInAPlacementGroup": (
         "PlacementGroup",
@@ -220,7 +220,7 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
             return _rests(refused)
         case "NoCapacity" | "GangTooLarge" | "InsufficientCapacity":
             return _no_room(refused, why)
-    code, template = _SAID.get(reject.code, ("Constraint", "{0}"))
+    code, template = SAID.get(reject.code, ("Constraint", "{0}"))
     sentence = reject.explain().partition(": ")[2]
     facts = (without_codes(str(fact)) for fact in reject.facts)
     text = template.format(in_words(without_codes(sentence), LONGEST_TEXT), *facts)

@@ -52,6 +52,15 @@ def a_property(name: str) -> str:
     return f"; did you mean 'node.{name}'?" if name in QUERYABLE_PROPERTIES else ""
 
 
+def how_jobs_wait(count: int, names: Sequence[str], is_never: bool | None, cause: str) -> str:
+    """The one line on jobs that wait for the same: `2 jobs (7, 8) wait: …`. `names`: those of the
+    first of them. `is_never`: they cannot run whatever happens; None where that is not known."""
+    more = ", …" if count > len(names) else ""
+    waits = "waits" if count == 1 else "wait"
+    how = {True: "can never run", False: waits, None: f"{waits} or can never run"}[is_never]
+    return f"{counted(count, 'job')} ({', '.join(names)}{more}) {how}: {cause}"
+
+
 def without_codes(text: str) -> str:
     """A text of the engine without the codes of refusals (`InsufficientResource: `) in it."""
     return _CODE.sub("", text)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from hpc.autoscale.journal.again import is_packed_again
 from hpc.autoscale.journal.errors import JournalError
 from hpc.autoscale.journal.frames import end_of_whole, has_none, made_at
 
@@ -47,6 +48,11 @@ class FileEnd(NamedTuple):
     end: int
 
 
+def is_named_so(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has the name that files of journals have."""
+    return _NAME.fullmatch(os.path.basename(path)) is not None
+
+
 def files_in(path: str | os.PathLike[str]) -> list[Path]:
     """The files of a journal in order: those of a directory, or the one file that `path` names.
 
@@ -63,7 +69,8 @@ def files_in(path: str | os.PathLike[str]) -> list[Path]:
     if not place.exists():
         raise JournalError(f"journal {place}: there is no such file or directory")
     with suppress(OSError), open(place, "rb") as file:  # whoever reads it says why it cannot
-        if has_none(file, os.fstat(file.fileno()).st_size):
+        size = os.fstat(file.fileno()).st_size
+        if has_none(file, size) and not is_packed_again(file, size):
             hint = "; a configuration is given with -c" if place.suffix == ".json" else ""
             raise JournalError(
                 f"{place}: expected a journal, which is a directory or a file"
@@ -145,8 +152,10 @@ class Directory:
 
     def repaired(self, newest: FileEnd) -> FileEnd:
         """The end of the newest file once what is left of a record that was cut off is taken
-        away."""
+        away; of one that was compressed again, which stays as it is, that of a file after it."""
         with open(newest.path, "rb") as file:
+            if is_packed_again(file, newest.end):
+                return self.next_file(newest)
             end = end_of_whole(file, newest.end)
         if end < newest.end:
             os.truncate(newest.path, end)

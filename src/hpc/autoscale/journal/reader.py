@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hpc.autoscale.journal.again import is_packed_again, lines_of
 from hpc.autoscale.journal.changes import changed
 from hpc.autoscale.journal.errors import GarbledRecord, JournalError, NewerJournal
 from hpc.autoscale.journal.files import files_in
@@ -22,6 +23,7 @@ from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from
 Lists = dict[str, dict[str, Any]]
 
 _MARK_LENGTH = 64
+_SAID_AT_MOST = 3
 _LATEST = 1e11  # unix seconds, in the year 5138
 
 
@@ -29,8 +31,9 @@ class Journal:
     """A journal that is read: a directory, or one file of it.
 
     `skip_garbled`: go on after a garbled record with the next one that stands by itself, instead of
-    raising. `problems` has a sentence on each place that was passed over so far. `fixed`: whoever
-    goes through it again finds what was there the first time, and nothing that was written since.
+    raising. `problems` has a sentence on each place that was passed over so far, and `left_out` is
+    how many of these are records. `fixed`: whoever goes through it again finds what was there the
+    first time, and nothing that was written since.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Journal:
     ) -> None:
         self.path = os.fspath(path)
         self.problems: list[str] = []
+        self.left_out = 0
         self._skip_garbled = skip_garbled
         self._fixed = fixed
         self._files: list[tuple[Path, int]] | None = None
@@ -45,7 +49,7 @@ class Journal:
     def __iter__(self) -> Iterator[PassRecord]:
         """The passes in order. JournalError when there is no journal, GarbledRecord for a record
         that cannot be read, NewerJournal for one of a newer version."""
-        self.problems = []
+        self.problems, self.left_out = [], 0
         number = 0
         for file, size in self._there():
             passes = FilePasses(file, self._skip_garbled, self.problems)
@@ -59,6 +63,17 @@ class Journal:
                 self.problems.append(f"journal {file}: it was deleted while the journal was read")
             if passes.unfinished:
                 self.problems.append(passes.unfinished)
+            self.left_out += passes.left_out
+
+    def without(self, which: str = "pass") -> JournalError:
+        """What to raise where no pass was found in it, or not that of this name (`pass 9`). It says
+        what was left out, because the pass may have been among that."""
+        said = f"journal {self.path}: it has no {which}"
+        if not self.problems:
+            return JournalError(said)
+        more = len(self.problems) - _SAID_AT_MOST
+        shown = "; ".join(self.problems[:_SAID_AT_MOST]) + (f"; and {more} more" * (more > 0))
+        return JournalError(f"{said} that can be read: {shown}")
 
     def _there(self) -> list[tuple[Path, int]]:
         """The files, and how long they are."""
@@ -79,8 +94,8 @@ class FilePasses:
     """The passes of one file of a journal, which can be read on when the file has grown.
 
     `end`: the byte up to which it was read. `first_at`: when its first pass was, in unix seconds.
-    `unfinished`: a sentence on what was found at the end of the file and is no record yet.
-    `problems` gets a sentence on each place that was passed over.
+    `unfinished`: a sentence on what was found at the end of the file and is no record yet, or on a
+    file in which there is nothing. `problems` gets a sentence on each place that was passed over.
     """
 
     def __init__(self, path: Path, skip_garbled: bool, problems: list[str]) -> None:
@@ -91,6 +106,8 @@ class FilePasses:
         self.unfinished = ""
         self._skip_garbled = skip_garbled
         self._read = 0
+        self._passed_over = 0
+        self._ends_badly = False
         self._lists: Lists | None = None
         self._known: dict[str, Any] = {"by": {}, "config": {}}
         self._mark = b""
@@ -101,23 +118,36 @@ class FilePasses:
 
         JournalError when the file cannot be read, GarbledRecord and NewerJournal as of `Journal`.
         """
-        self.unfinished = ""
+        self.unfinished, self._ends_badly = "", False
         try:
             size = self.path.stat().st_size if size is None else size
+            if not size:
+                self.unfinished = f"journal {self.path}: it has 0 bytes, and so no record of a pass"
+                return
             with open(self.path, "rb") as file:
                 try:
-                    for frame in frames(file, size, self.end):
-                        record = self._record(frame, number + 1)
-                        self.end = frame.end or self.end
+                    again = not self.end and is_packed_again(file, size)
+                    found = lines_of(file, self._read) if again else frames(file, size, self.end)
+                    for frame in found:
+                        record = self._record(frame, number + 1, again)
+                        if not again:
+                            self.end = frame.end or self.end
                         if record is not None:
                             number = record.number
                             yield record
+                    if again and not self.unfinished:
+                        self.end = size
                 finally:
                     start = max(0, self.end - _MARK_LENGTH)
                     file.seek(start)
                     self._mark = file.read(self.end - start)
         except OSError as error:
             raise JournalError(f"journal {self.path}: {error.strerror or error}") from error
+
+    @property
+    def left_out(self) -> int:
+        """How many records were passed over, with what is no record yet at the end."""
+        return self._passed_over + self._ends_badly
 
     def is_the_same(self) -> bool:
         """Whether what was read of the file is still there, by its size and by its last bytes."""
@@ -128,10 +158,13 @@ class FilePasses:
         except OSError:
             return False
 
-    def _record(self, frame: Chunk, number: int) -> PassRecord | None:
-        """A frame as a record; None for one that is passed over."""
+    def _record(self, frame: Chunk, number: int, again: bool) -> PassRecord | None:
+        """A frame as a record; None for one that is passed over. `again`: its place is that in
+        the text, as the file was compressed again."""
         where = f"journal {self.path}: record {self._read + 1} at byte {frame.offset}"
+        where += " of the text" if again else ""
         if frame.is_cut_off:
+            self._ends_badly = True
             self.unfinished = f"{where}: its end is missing, it is left out"
             return None
         try:
@@ -142,9 +175,11 @@ class FilePasses:
                 raise
             self._lists = None
             if frame.end is None:
+                self._ends_badly = True
                 self.unfinished = str(error)
                 return None
             self._read += 1
+            self._passed_over += 1
             self.problems.append(str(error))
             return None
         self._read += 1

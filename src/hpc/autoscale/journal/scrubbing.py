@@ -7,6 +7,7 @@ sizes, regions, and names and ids of nodes stay as they are.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
@@ -21,7 +22,6 @@ _WORD = re.compile(r"[\w.\-\[\]@]+")
 _PIECES = re.compile(r"([@.])")
 _NUMBER = re.compile(r"\d*$")
 _NODE = re.compile(r"-\d+$")
-_ADDRESS = re.compile(r"\d+\.\d+\.\d+\.\d+")
 _PERSON = re.compile(
     r"user|owner|account|mail|group|project|created_?by|submitter|team", re.IGNORECASE
 )
@@ -29,6 +29,7 @@ _WORDS_OF_OURS = (
     *("create", "start", "delete", "drain", "undrain", "join", "running", "slots", "nodes"),
     *("idle", "failed", "overdue", "marked", "gang", "surplus", "unfinished", "asked", "loop"),
 )
+_PLACES = ("address", "server", "host")
 _OF_THE_PROTOCOL = ("Status", "TargetState", "Template", "MachineType", "Region", "State")
 
 
@@ -102,7 +103,8 @@ class Aliases:
 
     def _add(self, kind: str, name: Any) -> None:
         if isinstance(name, str) and name:
-            self._found.setdefault(kind, set()).add(name)
+            own = "address" if _version_of(name) and kind in _PLACES else kind
+            self._found.setdefault(own, set()).add(name)
 
     # -- what stands for them
 
@@ -122,9 +124,9 @@ class Aliases:
             if dot:
                 own = self._known.get(short, short)
                 self._known[name] = f"{own}.{self._known.get(domain, domain)}"
-        addresses = sorted(filter(_ADDRESS.fullmatch, self._found.get("address", ())))
-        for number, address in enumerate(addresses, 1):
-            self._known[address] = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+        addresses = filter(_version_of, self._found.get("address", ()))
+        for number, address in enumerate(sorted(addresses), 1):
+            self._known[address] = _other_address(number, _version_of(address))
         odd = (name for name in self._known if not _WORD.fullmatch(name) and len(name) > 3)
         self._odd = sorted(odd, key=len, reverse=True)
 
@@ -189,6 +191,22 @@ class Aliases:
             state = {name: changed_texts(content, self.text) for name, content in files.items()}
             found.doors = {**found.doors, "state": state}
         return found
+
+
+def _version_of(name: str) -> int | None:
+    """Which version of IP an address is of; None for what is no address. That of IPv6 by which a
+    machine calls itself is none here: it tells nothing, and stands in others."""
+    try:
+        return None if name == "::1" else ipaddress.ip_address(name).version
+    except ValueError:
+        return None
+
+
+def _other_address(number: int, version: int | None) -> str:
+    """The address of a number; as texts they are in the order of their numbers."""
+    if version == 6:
+        return f"2001:db8::{0x1000 + (number >> 12):x}:{0x1000 + (number & 0xFFF):x}"
+    return f"10.{100 + number // 10_000}.{100 + number // 100 % 100}.{100 + number % 100}"
 
 
 def _stand_ins(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:

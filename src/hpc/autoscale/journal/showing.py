@@ -9,12 +9,14 @@ from typing import Any
 
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
-from hpc.autoscale.explaining.limit_words import reason_in_words
+from hpc.autoscale.explaining.noted import causes_noted, nearest_noted
+from hpc.autoscale.explaining.words import how_jobs_wait
 from hpc.autoscale.journal.changes import given
 from hpc.autoscale.journal.records import READ, PassRecord, as_written
 
 COLUMNS = ("pass", "at", "nodes", "jobs", "waiting", "create", "join", "drain", "delete", "said")
 _SHOWN_AT_MOST = 5
+_NAMED = 3
 
 
 def row(record: PassRecord) -> list[Any]:
@@ -75,9 +77,8 @@ def in_words(record: PassRecord) -> list[str]:
     if waiting:
         said.append("waiting:")
         said += _some(
-            f"  job {w.get('job')} lacks {_lacking(w)}:"
-            f" {reason_in_words(str(w.get('reason') or 'no reason noted'))}"
-            for w in waiting
+            f"  {how_jobs_wait(of.jobs, of.names[:_NAMED], of.cause.is_never, of.cause.text)}"
+            for of in causes_noted(waiting)
         )
     for key in ("errors", "notes"):
         if record.did.get(key):
@@ -99,11 +100,6 @@ def _read(record: PassRecord) -> Iterable[str]:
             yield counted(len(getattr(record, name)), name.removesuffix("s"))
 
 
-def _lacking(job: Mapping[str, Any]) -> str:
-    missing, unit = job.get("missing"), str(job.get("unit"))
-    return counted(missing, unit.removesuffix("s")) if isinstance(missing, int) else "something"
-
-
 def differences(before: PassRecord, after: PassRecord) -> list[str]:
     """What was another one in a later pass: configuration, what was read, and what was decided."""
     said = [
@@ -122,16 +118,32 @@ def differences(before: PassRecord, after: PassRecord) -> list[str]:
         said += _some(f"- {label} {_named(k, was_rows[k])}" for k in was_rows if k not in rows)
         both = [k for k in rows if k in was_rows and rows[k] != was_rows[k]]
         said += _some(
-            f"~ {label} {_named(k, rows[k])}: {_fields(was_rows[k], rows[k])}" for k in both
+            f"~ {label} {_named(k, rows[k])}: {_fields(_plain(was_rows[k]), _plain(rows[k]))}"
+            for k in both
         )
-    said += ["decided then:", *_some(map(_decision, before.decided))]
-    said += ["decided later:", *_some(map(_decision, after.decided))]
+    for when, record in (("then", before), ("later", after)):
+        said.append(f"decided {when}:" if record.decided else f"decided {when}: nothing")
+        said += _some(map(_decision, record.decided))
     return said
 
 
+def _plain(row: Any) -> Any:
+    """A row as it is compared for people: of one on a job that waits, the reason in words."""
+    if not (isinstance(row, Mapping) and {"reason", "limit"} <= row.keys()):
+        return row
+    why = nearest_noted(row["reason"], row["limit"]).text
+    return {**{k: v for k, v in row.items() if k not in ("reason", "limit")}, "why": why}
+
+
 def _named(key: str, value: Any) -> str:
+    """What a row is called: a bucket by its nodearray and VM size, as everywhere else."""
+    kind, *names = given(key).split("\x1e")
+    if kind == "bucket" and isinstance(value, Mapping):
+        size = (value.get("definition") or {}).get("machineType")
+        names[-1] = str(size or names[-1])
+        return f"{kind} {'/'.join(filter(None, names))}"
     name = value.get("Name") if isinstance(value, Mapping) else None
-    return str(name or given(key).replace("\x1e", " ").strip() or "cluster")
+    return str(name or " ".join(filter(None, (kind, *names))) or "cluster")
 
 
 def _fields(was: Any, now: Any) -> str:

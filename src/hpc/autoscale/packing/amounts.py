@@ -32,6 +32,12 @@ class Unit(NamedTuple):
     suffix: str
 
 
+_BYTE = Unit(1, "b")
+_LARGER = [Unit(1024**power, letter) for power, letter in ((4, "t"), (3, "g"), (2, "m"), (1, "k"))]
+_MANY = 1_000_000
+"""From so many bytes on nobody reads them as a number of bytes."""
+
+
 def is_amount(value: object) -> TypeGuard[Quantity]:
     """Whether a resource's value is a number that can be used up; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -93,7 +99,11 @@ class Shown:
         value, unit = self.value, self.unit
         if not isinstance(value, (int, float)):
             return str(value)
-        return f"{value:g}" if unit is None else f"{value / unit.factor:g}{unit.suffix}"
+        if unit is None:
+            return f"{value:g}"
+        if unit == _BYTE and abs(value) >= _MANY:
+            unit = next(each for each in _LARGER if abs(value) >= each.factor)
+        return f"{value / unit.factor:g}{unit.suffix}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shown) and str(self) == str(other)

@@ -34,21 +34,19 @@ from hpc.autoscale.replaying.replay import Replay
 _FILES = ("backoffdb", "clustersdb", "gangsdb", "requests_file", "requestsetsdb")
 
 
-def record_in(path: str, number: int | None = None) -> PassRecord:
+def record_in(journal: Journal, number: int | None = None) -> PassRecord:
     """A pass of a journal, the last one unless told which. JournalError when there is none, or
     nothing was read in it."""
-    journal = Journal(path, skip_garbled=True)
     if number is None:
         last = deque(journal, maxlen=1)
         record = last[0] if last else None
     else:
         record = next((each for each in journal if each.number == number), None)
     if record is None:
-        which = "pass" if number is None else f"pass {number}"
-        raise JournalError(f"journal {path}: it has no {which}")
+        raise journal.without("pass" if number is None else f"pass {number}")
     if not record.status:
         raise JournalError(
-            f"journal {path}: nothing was read of the cluster in pass {record.number}"
+            f"journal {journal.path}: nothing was read of the cluster in pass {record.number}"
         )
     return record
 

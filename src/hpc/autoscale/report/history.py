@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.models import is_disabled
-from hpc.autoscale.explaining.limit_words import reason_in_words
+from hpc.autoscale.explaining.noted import causes_noted, nearest_noted
 from hpc.autoscale.journal import PassRecord
 from hpc.autoscale.metrics import Health
 from hpc.autoscale.node.vm_sizes.info import quota_family
@@ -255,12 +255,13 @@ class History:
 
     def _cause(self, job: Mapping[str, Any]) -> str:
         """The cause of a job that waits, in a form in which equal causes are equal."""
-        said = str(job.get("limit") or job.get("reason") or "")
+        reason, limit = job.get("reason"), job.get("limit")
+        said = str(limit or reason or "")
         known = self._causes.get(said)
         if known is None:
             if len(self._causes) >= _CAUSES:
                 self._causes.clear()
-            known = self._causes[said] = _cause_of(said)
+            known = self._causes[said] = _cause_of(nearest_noted(reason, limit).text)
         return known
 
     # -- what is shown
@@ -392,23 +393,13 @@ def _price(node: Mapping[str, Any]) -> float | None:
 
 
 def _cause_of(said: str) -> str:
-    if not said:
-        return "not worked out"
-    text = reason_in_words(" ".join(said.split()).partition(";")[0])
-    text = _NUMBERS.sub("…", _PLANNED.sub("", text))
+    text = _NUMBERS.sub("…", _PLANNED.sub("", said))
     return text if len(text) <= _CAUSE_LENGTH else text[: _CAUSE_LENGTH - 1] + "…"
 
 
 def _explanations(jobs: Sequence[Mapping[str, Any]]) -> list[WaitingCause]:
-    found: dict[str, WaitingCause] = {}
-    for job in jobs:
-        noted = " ".join(str(job.get("reason") or job.get("limit") or "not worked out").split())
-        said = reason_in_words(noted)
-        known = found.setdefault(said, WaitingCause(said, 0, []))
-        known.jobs += 1
-        if len(known.names) < 5:
-            known.names.append(str(job.get("job")))
-    return sorted(found.values(), key=lambda each: -each.jobs)[:50]
+    found = causes_noted(jobs)[:50]
+    return [WaitingCause(each.cause.text, each.jobs, each.names) for each in found]
 
 
 def _quotas(status: Mapping[str, Any]) -> Iterable[QuotaUse]:

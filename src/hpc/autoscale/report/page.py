@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hpc.autoscale.errors import counted
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import amount_in_words, on_one_line
 from hpc.autoscale.report import charts
 from hpc.autoscale.report.history import LIVES, OTHERS, History, together
 
@@ -88,7 +88,8 @@ def page(history: History, title: str = "", head: str = "", policy: str = _POLIC
 def content(history: History) -> str:
     """What changes when there is one more pass."""
     if not history.passes:
-        return "<p>There is no pass in this journal yet.</p>\n" + _errors(history)
+        said = "that can be read" if history.problems else "yet"
+        return f"<p>There is no pass in this journal {said}.</p>\n" + _errors(history)
     sections = list(_sections(history))
     links = "".join(f'<a href="#{name}">{_text(heading)}</a>' for name, heading, _ in sections)
     parts = [_summary(history), f'<nav aria-label="Sections">{links}</nav>\n']
@@ -136,12 +137,14 @@ def _summary(history: History) -> str:
     if history.samples:
         last = history.samples[-1]
         more = "at least " if last.unpriced else ""
+        # what is at least less than something says nothing
+        in_all = f"at least {history.cost:,.2f}" if history.unpriced else ""
         facts = [
             ("Nodes", f"{sum(last.nodes.values()):,}"),
             ("Jobs in the queue", f"{last.jobs:,}"),
             ("Jobs that wait", f"{sum(last.waiting.values()):,}"),
             ("US$ per hour", f"{more}{last.per_hour:,.2f}"),
-            ("US$ in all", f"{'at least ' if history.unpriced else ''}{history.cost:,.2f}"),
+            ("US$ in all", in_all or amount_in_words(history.cost)),
         ]
     failed = f", {history.failed:,} failed" if history.failed else ""
     facts.append(("Passes", f"{history.passes:,}{failed}"))

@@ -69,7 +69,7 @@ def read_trace(path: str, form: str | None = None, memory_unit: str = MEMORY_UNI
     except (EOFError, zlib.error) as error:
         raise TraceError(f"{path} ends in the middle of compressed data: {error}") from error
     if not trace.jobs:
-        said = "; ".join(trace.set_aside.sentences()) or "it is empty"
+        said = "; ".join([*trace.set_aside.sentences(), *trace.problems]) or "it is empty"
         raise TraceError(f"{path}: expected jobs that ran, found none: {said}")
     return trace
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.journal import Journal, PassRecord
+from hpc.autoscale.journal.again import is_packed_again
+from hpc.autoscale.journal.files import is_named_so
 from hpc.autoscale.journal.frames import made_at
 from hpc.autoscale.traces.accounting import duration_of
 from hpc.autoscale.traces.workload import SetAside, Trace, TraceJob, in_order
@@ -31,7 +33,9 @@ def is_journal(path: str) -> bool:
     if os.path.isdir(path):
         return True
     with open(path, "rb") as file:
-        return made_at(file) is not None
+        if is_named_so(path) or made_at(file) is not None:
+            return True
+        return is_packed_again(file, os.fstat(file.fileno()).st_size)
 
 
 @dataclass(eq=False)
@@ -66,11 +70,14 @@ def read_journal(path: str) -> Trace:
     journal = Journal(path, skip_garbled=True)
     watch = _Watch()
     most = 0
+    record = None
     for record in journal:
         if record.did.get("ended_by") and not (record.jobs or record.hosts):
             continue  # nothing was read
         watch.look(record)
         most = max(most, sum(_cores_of(host.get("resources")) for host in record.hosts))
+    if record is None:
+        raise journal.without()
     for sentence in journal.problems:
         trace.problems.append(sentence)
     watch.find_out()

@@ -1,0 +1,204 @@
+"""What the engine has noted of jobs that wait, in the sentences of verdicts.
+
+For journals, which have nothing but what was noted: neither the job as it was compiled, nor the
+buckets. Where there are both, `waiting` says more. Called by those who show journals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import counted, did_you_mean
+from hpc.autoscale.explaining.codes import CODES
+from hpc.autoscale.explaining.limit_words import limit_in_words, reason_in_words
+from hpc.autoscale.explaining.refusals import SAID
+from hpc.autoscale.explaining.words import a_property, listed
+from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.packing.amounts import Shown, Unit
+from hpc.autoscale.results.verdicts import Stand
+
+NOT_KNOWN = "not worked out"
+"""What is said where nothing was noted."""
+
+_NAMED = 5
+_PART = re.compile(
+    r"(?P<code>[A-Z][A-Za-z()]+): (?P<bucket>NodeBucket\([^)]*\)) (?P<said>.*?)"
+    r"(?: \(and \d+ more alike\))?"
+)
+_TOO_LITTLE = re.compile(r"has (\S+) of '([^']*)', and (.+) is needed")
+_LACKS = re.compile(r"has no resource '([^']*)'")
+_OTHER = re.compile(r"has ([\w.]+) = (.+), and (.+) is needed")
+_ROOM = re.compile(r"Bucket\(([^,]*), (.*)\) can take (\d+) new nodes?, and (\d+) \w+ planned")
+_NO_ROOM = "has no room for a new node: "
+_ASKED = "nothing can take "
+_NOUNS = {"vm_size": "VM size"}
+
+
+class NotedCause(NamedTuple):
+    """A cause: its code, as verdicts have it, and its sentence."""
+
+    code: str
+    text: str
+
+    @property
+    def is_never(self) -> bool:
+        """Whether time alone does not help."""
+        return CODES[self.code].stand is Stand.NEVER
+
+
+@dataclass
+class JobsByCause:
+    """Why jobs wait: the cause, how many jobs, and the first of them by name."""
+
+    cause: NotedCause
+    jobs: int
+    names: list[str]
+
+
+def causes_noted(jobs: Iterable[Mapping[str, Any]]) -> list[JobsByCause]:
+    """The causes of jobs as a journal has them, those of most jobs first."""
+    found: dict[NotedCause, JobsByCause] = {}
+    known: dict[tuple[object, object], NotedCause] = {}
+    for job in jobs:
+        noted = (job.get("reason"), job.get("limit"))
+        if noted not in known:
+            known[noted] = nearest_noted(*noted)
+        each = found.setdefault(known[noted], JobsByCause(known[noted], 0, []))
+        each.jobs += 1
+        if len(each.names) < _NAMED:
+            each.names.append(str(job.get("job")))
+    return sorted(found.values(), key=lambda each: -each.jobs)
+
+
+def nearest_noted(reason: object, limit: object = None) -> NotedCause:
+    """The cause that is nearest to be lifted, of a reason and the limits that were noted with
+    it."""
+    said = " ".join(str(limit or reason or "").split())
+    if not said:
+        return NotedCause("Unexplained", NOT_KNOWN)
+    parts = said.split("; ")
+    found = list(map(_limit, parts)) if limit else list(_causes(parts))
+    # of those that are as near, the first
+    return min(found, key=lambda each: (each.is_never, CODES[each.code].nearness))
+
+
+def _limit(part: str) -> NotedCause:
+    room = _ROOM.fullmatch(part)
+    if room is not None:
+        array, size, most, planned = room.groups()
+        left = max(0, int(most) - int(planned))
+        some = counted(left, "more node") if left else "no more nodes"
+        return NotedCause("BucketLimit", f"CycleCloud has room for {some} of {array}/{size}")
+    name = part.partition(" has ")[0]
+    code = limit_in_words(name)[0] if name.endswith(")") else "Unexplained"
+    return NotedCause(code, reason_in_words(part))
+
+
+def _causes(parts: Sequence[str]) -> Iterator[NotedCause]:
+    by_code: dict[str, list[re.Match[str]]] = {}
+    others = []
+    for part in parts:
+        match = _PART.fullmatch(part)
+        if match is None:
+            others.append(part)
+        else:
+            by_code.setdefault(match["code"], []).append(match)
+    for code, found in by_code.items():
+        make = _MADE_OF.get(code)
+        if make is not None:
+            yield from make([match["said"] for match in found], len(by_code) == 1)
+        else:
+            yield _single(code, found[0])
+    # what was asked for is no cause, unless nothing else was noted
+    rest = [part for part in others if not part.startswith((_ASKED, "… "))]
+    for part in rest or (() if by_code else others):
+        yield _limit(part)
+
+
+def _single(code: str, match: re.Match[str]) -> NotedCause:
+    own, template = SAID.get(code, ("", ""))
+    if own and "{" not in template:
+        return NotedCause(own, template)
+    said = match["said"]
+    if said.startswith(_NO_ROOM):
+        return _limit(said.removeprefix(_NO_ROOM))
+    return NotedCause(own or _CODES.get(code, "Unexplained"), reason_in_words(match[0]))
+
+
+def _too_large(texts: Sequence[str], _are_all: bool) -> Iterator[NotedCause]:
+    most: dict[tuple[str, str], list[str]] = {}
+    for has, name, needed in _read(_TOO_LITTLE, texts):
+        most.setdefault((name, needed), []).append(has)
+    for (name, needed), every in most.items():
+        largest = _shown(max(every, key=_number))
+        text = f"the job needs {_shown(needed)} {name} on one node, and the largest has {largest}"
+        yield NotedCause("TooLarge", text)
+
+
+def _lacking(texts: Sequence[str], are_all: bool) -> Iterator[NotedCause]:
+    names = list(dict.fromkeys(name for (name,) in _read(_LACKS, texts)))
+    for name in names:
+        if are_all and len(names) == 1:
+            yield NotedCause(
+                "UnknownResource", f"no node has a resource {name!r}{a_property(name)}"
+            )
+        else:
+            yield NotedCause("OtherValue", f"nodes of it have no {name}")
+
+
+def _other_value(texts: Sequence[str], are_all: bool) -> Iterator[NotedCause]:
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for name, has, wanted in _read(_OTHER, texts):
+        found.setdefault((name.removeprefix("node."), wanted), {})[has] = None
+    for (name, wanted), values in found.items():
+        bare = wanted.strip("'")
+        if are_all and name == "vm_size" and bare in vm_sizes.all_possible_vm_sizes():
+            yield NotedCause("UnknownValue", f"no nodearray has the VM size {bare}")
+        elif are_all and len(found) == 1:
+            guess = did_you_mean(bare, [value.strip("'") for value in values])
+            has = guess or f"; nodes have {listed(values)}"
+            yield NotedCause(
+                "UnknownValue", f"no node has the {_NOUNS.get(name, name)} {wanted}{has}"
+            )
+        elif name == "nodearray":
+            yield NotedCause("OtherNodearray", f"the job wants nodearray {wanted}")
+        else:
+            text = f"{name} is {listed(values)}, and the job wants {wanted}"
+            yield NotedCause("OtherValue", text)
+
+
+_MADE_OF: Mapping[str, Callable[[Sequence[str], bool], Iterator[NotedCause]]] = {
+    "InsufficientResource": _too_large,
+    "UndefinedResource": _lacking,
+    "InvalidOption": _other_value,
+}
+_CODES = {
+    "CapacityFailureBackoff": "CapacityBackoff",
+    "GangTooLarge": "BucketLimit",
+    "InsufficientCapacity": "BucketLimit",
+    "SharedLimitReached": "PoolEmpty",
+}
+
+
+def _read(form: re.Pattern[str], texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    for text in texts:
+        match = form.fullmatch(text)
+        if match is not None:
+            yield match.groups()
+
+
+def _number(text: str) -> float:
+    try:
+        return float(ht.Size.value_of(text).bytes)
+    except ValueError:
+        return 0.0
+
+
+def _shown(text: str) -> str:
+    """An amount; journals of older versions have many bytes as 8.58993e+09b."""
+    is_odd = "e+" in text and text.endswith("b")
+    return str(Shown(_number(text), Unit(1, "b"))) if is_odd else text

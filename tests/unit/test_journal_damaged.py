@@ -1,0 +1,206 @@
+"""What azscale says of a journal that is damaged, or that another program has compressed again."""
+
+import gzip
+import json
+import shutil
+
+import pytest
+
+from builders.journals import a_node_record, a_pass_record
+from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.clock import MockClock
+from hpc.autoscale.journal import Journal, JournalWriter
+from hpc.autoscale.journal.following import Follower
+from hpc.autoscale.journal.frames import packed
+from hpc.autoscale.report.live import LivePage
+
+NODES = [a_node_record(f"htc-{n}") for n in range(1, 4)]
+
+
+@pytest.fixture
+def azscale(tmp_path, capsys):
+    """The exit code of azscale, and what it prints on stdout and on stderr."""
+    config = tmp_path / "autoscale.json"
+    config.write_text(json.dumps({"cluster_name": "c", "url": "http://none.invalid"}))
+    config.chmod(0o600)
+
+    def call(*args):
+        code = 0
+        try:
+            main([*map(str, args), "-c", str(config)])
+        except SystemExit as end:
+            code = int(end.code or 0)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """Three passes."""
+    path = tmp_path / "j"
+    for number in (1, 2, 3):
+        JournalWriter(path).write(a_pass_record(number, NODES[:number]))
+    return path
+
+
+def the_file(journal):
+    """The one file of a journal."""
+    (file,) = journal.glob("*.gz")
+    return file
+
+
+def compressed_again(journal, change=bytes):
+    """The journal after `zcat | gzip`."""
+    file = the_file(journal)
+    file.write_bytes(gzip.compress(change(gzip.decompress(file.read_bytes()))))
+    return file
+
+
+def every_reader(journal, to):
+    """The commands that need a pass of a journal, and get none of this one."""
+    return (
+        ("journal", "show", journal),
+        ("journal", "show", journal, "-F", "json"),
+        ("journal", "show", journal, "--pass", 1),
+        ("journal", "diff", journal),
+        ("journal", "diff", journal, "--of", 1, 2),
+        ("journal", "scrub", journal, "--to", to / "scrubbed"),
+        ("report", journal, "--out", to / "page.html"),
+        ("whatif", "--journal", journal, "--set", "idle_timeout=600"),
+        ("simulate", journal),
+    )
+
+
+def test_a_record_without_its_end_is_counted_as_left_out(journal, azscale):
+    file = the_file(journal)
+    file.write_bytes(file.read_bytes()[:-60])
+    code, out, err = azscale("replay", journal)
+    assert code == 3
+    assert out.splitlines()[-1] == "3 passes: 0 the same, 0 different, 3 left out"
+    assert err.count("record 3 at byte ") == err.count("its end is missing, it is left out") == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "said", "count"),
+    [
+        (lambda file: b"garbage!" * 100, "record 1 at byte 0: no record begins here", 1),
+        (lambda file: file[:40], "record 1 at byte 0: its end is missing, it is left out", 1),
+        (lambda file: b"", "it has 0 bytes, and so no record of a pass", 0),
+    ],
+)
+def test_every_command_says_the_same_of_a_journal_without_a_pass(
+    journal, tmp_path, azscale, damage, said, count
+):
+    """None prints an empty table, and none says that it is empty."""
+    file = the_file(journal)
+    file.write_bytes(damage(file.read_bytes()))
+    line = f"journal {file}: {said}"
+    for args in every_reader(journal, tmp_path):
+        code, out, err = azscale(*args)
+        assert (code, out, err.count(line)) == (1, "", 1), (args, out, err)
+        assert "that can be read" in err and "empty" not in err
+    assert not (tmp_path / "scrubbed").exists() and not (tmp_path / "page.html").exists()
+    code, out, err = azscale("replay", journal)
+    passes = "1 pass" if count else "0 passes"
+    assert (code, out) == (3, f"{passes}: 0 the same, 0 different, {count} left out\n")
+    assert line in err
+
+
+def test_a_pass_that_may_have_been_left_out_is_missed_with_what_was(journal, azscale):
+    file = the_file(journal)
+    file.write_bytes(file.read_bytes()[:-60])
+    for args in (("show", journal, "--pass", 3), ("diff", journal, "--of", 1, 3)):
+        code, out, err = azscale("journal", *args)
+        assert (code, out) == (1, "")
+        assert "it has no pass 3 that can be read: " in err and "its end is missing" in err
+
+
+def test_what_is_left_out_is_said_by_whatif_too(journal, azscale):
+    """The pass before that is taken for the last one."""
+    file = the_file(journal)
+    file.write_bytes(file.read_bytes()[:-60])
+    _, _, err = azscale("whatif", "--journal", journal, "--set", "idle_timeout=600")
+    assert err.count("its end is missing, it is left out") == 1
+
+
+def test_passes_are_asked_for_by_number_in_the_words_of_show(journal, azscale):
+    for args in (("show", journal, "--pass", 99), ("diff", journal, "--of", 1, 99)):
+        code, _, err = azscale("journal", *args)
+        assert (code, err.splitlines()[-1].endswith(f"journal {journal}: it has no pass 99")) == (
+            1,
+            True,
+        )
+
+
+# -- compressed again by another program
+
+
+def test_a_journal_that_was_compressed_again_is_read_like_the_first(journal, azscale):
+    """As a directory and as a file, whatever its name."""
+    _, out, _ = azscale("journal", "show", journal, "-F", "json")
+    file = compressed_again(journal)
+    other = shutil.copy(file, journal.parent / "other.gz")
+    for path in (journal, file, other):
+        assert azscale("journal", "show", path, "-F", "json") == (0, out, "")
+        code, said, err = azscale("simulate", path)
+        assert (code, said) == (1, "") and "expected jobs that ran, found none" in err
+
+
+def test_a_newer_version_is_refused_after_it_was_compressed_again(journal, tmp_path, azscale):
+    compressed_again(journal, lambda text: text.replace(b'"version":1', b'"version":2'))
+    for args in (*every_reader(journal, tmp_path), ("replay", journal)):
+        code, _, err = azscale(*args)
+        assert code == 1
+        assert "expected a journal of version 1 or older, found version 2: read it with" in err
+
+
+def test_what_is_damaged_of_a_file_that_was_compressed_again_is_left_out(journal, azscale):
+    """A line that is none, a file without its end, and one whose checksum is wrong."""
+    file = compressed_again(journal, lambda text: text.replace(b"}\n", b"\n", 1))
+    code, _, err = azscale("replay", file)
+    assert code == 3 and "record 1 at byte 0 of the text: it is no record of a journal" in err
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-10])
+    code, _, err = azscale("replay", file)
+    assert code == 3 and "of the text: its end is missing, it is left out" in err
+    file.write_bytes(whole[:-8] + b"\0" * 8)
+    code, _, err = azscale("replay", file)
+    assert code == 3 and "it cannot be unpacked: CRC check failed" in err
+
+
+def test_a_writer_leaves_a_file_that_was_compressed_again_as_it_is(journal):
+    """And goes on in another one."""
+    content = compressed_again(journal).read_bytes()
+    JournalWriter(journal).write(a_pass_record(4, NODES))
+    first, second = sorted(journal.glob("*.gz"))
+    assert first.read_bytes() == content and second.name == "journal-000002.jsonl.gz"
+    assert [record.number for record in Journal(journal)] == [1, 2, 3, 4]
+
+
+def test_who_follows_a_file_that_was_compressed_again_reads_each_pass_once(journal):
+    """While it is copied to its place, and when records of ours come behind."""
+    file = compressed_again(journal)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-10])
+    follower, numbers = Follower(journal), []
+    for content in (whole[:-10], whole, whole + packed(b'{"version": 1, "at": 9, "whole": true}')):
+        file.write_bytes(content)
+        follower.poll(lambda record: numbers.append(record.number), numbers.clear)
+    assert numbers == [1, 2, 3, 4] and follower.problems == []
+
+
+def test_metrics_and_the_live_page_say_what_was_left_out(journal, tmp_path, capsys):
+    """Neither says that there is no pass yet."""
+    file = the_file(journal)
+    file.write_bytes(file.read_bytes()[:40])
+    config = {"cluster_name": "c", "url": "http://none.invalid", "journal": {}}
+    config["journal"] = {"directory": str(journal)}
+    path = tmp_path / "with-journal.json"
+    path.write_text(json.dumps(config))
+    with pytest.raises(SystemExit):
+        main(["metrics", "-c", str(path)])
+    said = "record 1 at byte 0: its end is missing, it is left out"
+    assert f"it has no pass that can be read: journal {file}: {said}" in capsys.readouterr().err
+    shown = LivePage(str(journal), MockClock(0.0)).whole()
+    assert "There is no pass in this journal that can be read." in shown and said in shown

@@ -1,0 +1,122 @@
+"""What was noted of jobs that wait, in the sentences of verdicts."""
+
+import pytest
+
+from hpc.autoscale.explaining.noted import causes_noted, nearest_noted
+
+F4, F8 = (f"NodeBucket(nodearray=htc, vm_size={size})" for size in ("F4", "F8"))
+GPU = "NodeBucket(nodearray=gpu, vm_size=NC4, pg=pg0)"
+HAS = "InsufficientResource: {} has {} of '{}', and {} is needed"
+QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
+
+
+@pytest.mark.parametrize(
+    ("reason", "limit", "code", "said"),
+    [
+        (
+            f"{HAS.format(F4, 4, 'n', 64)} (and 8 more alike); {HAS.format(F8, 16, 'n', 64)}",
+            None,
+            "TooLarge",
+            "the job needs 64 n on one node, and the largest has 16",
+        ),
+        (
+            f"{HAS.format(F4, '8.58993e+09b', 'm', '1e+12b')}; {HAS.format(F8, '512m', 'm', '9g')}",
+            None,
+            "TooLarge",
+            "the job needs 931.323g m on one node, and the largest has 8g",
+        ),
+        (
+            f"UndefinedResource: {F4} has no resource 'licence' (and 15 more alike)",
+            None,
+            "UnknownResource",
+            "no node has a resource 'licence'",
+        ),
+        (
+            f"UndefinedResource: {F4} has no resource 'gpus'; {HAS.format(GPU, 1, 'gpus', 4)}",
+            None,
+            "TooLarge",
+            "the job needs 4 gpus on one node, and the largest has 1",
+        ),
+        (
+            f"UndefinedResource: {F4} has no resource 'gpus'; InvalidOption: {GPU} has"
+            " node.nodearray = 'gpu', and 'htc' is needed",
+            None,
+            "OtherValue",
+            "nodes of it have no gpus",
+        ),
+        (
+            f"InvalidOption: {F4} has node.nodearray = 'htc', and 'htx' is needed",
+            None,
+            "UnknownValue",
+            "no node has the nodearray 'htx'; did you mean 'htc'?",
+        ),
+        (
+            f"InvalidOption: {F4} has node.nodearray = 'htc', and 'x' is needed (and 5 more alike);"
+            f" InvalidOption: {GPU} has node.nodearray = 'gpu', and 'x' is needed",
+            None,
+            "UnknownValue",
+            "no node has the nodearray 'x'; nodes have 'htc', 'gpu'",
+        ),
+        (
+            f"InvalidOption: {F4} has node.vm_size = 'F4', and 'Standard_F8' is needed",
+            None,
+            "UnknownValue",
+            "no nodearray has the VM size Standard_F8",
+        ),
+        (
+            f"InvalidOption: {F4} has node.nodearray = 'htc', and 'gpu' is needed; InvalidOption:"
+            f" {GPU} has colour = 'red', and 'blue' is needed",
+            None,
+            "OtherValue",
+            "colour is 'red', and the job wants 'blue'",
+        ),
+        (
+            f"NodesFull: {F4} has 25 nodes, none of which has room for it; NoCapacity: {GPU} has no"
+            " room for a new node: NodeArray(gpu) has 3 of 3 nodes in use",
+            None,
+            "Busy",
+            "all that would do have other work, or are too small for it",
+        ),
+        (
+            f"NoCapacity: {F4} has no room for a new node: NodeArray(htc) has 3 of 3 nodes in use",
+            None,
+            "NodearrayLimit",
+            "the limit of nodearray htc has 3 of 3 nodes in use",
+        ),
+        (
+            f"NodesFull: {F4} has 2 nodes, none of which has room for it",
+            QUOTA,
+            "FamilyQuota",
+            "the quota of f in westus2 has 8 of 8 cores in use",
+        ),
+        (
+            "nothing can take 200 nodes, all in one bucket with (x); GangTooLarge:"
+            f" {GPU} could take 40 of the 200 nodes that must go together; … and 3 other reasons",
+            None,
+            "BucketLimit",
+            "gpu/NC4 could take 40 of the 200 nodes that must go together",
+        ),
+        (
+            f"NoCapacity: {F4} has no room for a new node: Bucket(htc, F4) can take 3 new nodes,"
+            " and 2 are planned (and 2 more alike)",
+            None,
+            "BucketLimit",
+            "CycleCloud has room for 1 more node of htc/F4",
+        ),
+        ("quota is used up", None, "Unexplained", "quota is used up"),
+        (None, None, "Unexplained", "not worked out"),
+    ],
+)
+def test_the_nearest_of_what_was_noted(reason, limit, code, said):
+    """In the words of the verdict, equal things once."""
+    assert nearest_noted(reason, limit) == (code, said)
+
+
+def test_jobs_by_cause():
+    """Whatever the figures of their engine were; those of most jobs first."""
+    large = HAS.format(F4, 4, "ncpus", 64)
+    jobs = [{"job": "a", "reason": "no", "limit": None}]
+    jobs += [{"job": f"b{n}", "reason": large + n * " ", "limit": None} for n in range(7)]
+    first, second = causes_noted(jobs)
+    assert (first.jobs, first.names, first.cause.is_never) == (7, [f"b{n}" for n in range(5)], True)
+    assert (second.jobs, second.names, second.cause.is_never) == (1, ["a"], False)
