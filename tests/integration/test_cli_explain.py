@@ -11,6 +11,7 @@ from builders.failing_cloud import F4, REGION, a_site
 from builders.site_commands import site_command as site_command
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 
 ARRAYS = {"htc": {"machine_types": [F4]}, "hpc": {"machine_types": ["Standard_HB120rs_v3"]}}
 
@@ -156,6 +157,41 @@ def test_names_that_there_are_not(azscale):
         assert "expected a job, a node or a bucket to explain, or constraints" in azscale.errors
         azscale("explain", "job17", "-C", "ncpus=4")
         assert "found both" in azscale.errors
+
+
+def test_a_name_that_nothing_has_is_not_said_to_be_that_of_a_job(azscale):
+    """It might have been meant for a node or a bucket; a kind in front says what it is."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("job17", {"ncpus": 4})]
+        assert azscale("explain", "zzz-99") == "No job, node or bucket is called 'zzz-99'\n"
+        found = json.loads(azscale("explain", "zzz-99", "-F", "json"))
+        assert (found["stand"], found["code"]) == ("unknown", "NotInQueue")
+        assert azscale("explain", "job:zzz-99").startswith("Job zzz-99 is not in the queue: the ")
+
+
+def test_a_job_that_runs_is_only_reported_by_its_nodes(azscale):
+    """As README.md tells drivers: it is in no queue, and its nodes have it as an assignment."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("a", {"ncpus": 4, "nodearray": "htc"}, iterations=2)]
+        site.run()
+        site.wait(60)
+        names = [node["Hostname"] for node in site.nodes()]
+
+        def new_hosts():
+            hosts = [SchedulerNode(name, {"ncpus": 4}) for name in names]
+            for host in hosts:
+                host.available["ncpus"] = 0
+                host.assign("array.job.1")
+            return hosts
+
+        site.new_jobs, site.new_hosts = list, new_hosts
+        said = "Job array.job.1 runs: on htc-1, htc-2\n"
+        assert azscale("explain", "array.job.1") == said
+        assert azscale("explain", "job:array.job.1") == said
+        found = json.loads(azscale("explain", "array.job.1", "-F", "json"))
+        assert (found["about"], found["stand"]) == ("job array.job.1", "has")
+        assert found["code"] == "Running"
+        assert "did you mean 'array.job.1'?" in azscale("explain", "aray.job.1")
 
 
 def test_it_changes_nothing(azscale, tmp_path):
