@@ -116,6 +116,46 @@ def test_a_bucket_and_constraints(azscale):
         assert "no node can be had: the quota of standardFSv2Family" in said
 
 
+@pytest.mark.parametrize(
+    ("wanted", "needs", "ask_for", "amount", "unit"),
+    [
+        ({"memb": "memory::900g"}, "900g memb", "456g instead of 900g memb", 456, "g"),
+        ({"memb": "memory::2t"}, "2t memb", "456g instead of 2t memb", 456, "g"),
+        ({"memmb": "size::921600m"}, "921600m memmb", "466944m instead of 921600m m", 466944, "m"),
+        ({"memgb": "memory::1.5t"}, "1.5t memgb", "456g instead of 1.5t memgb", 456, "g"),
+        (
+            {"memb": "memory::1048576000k"},
+            "1000g memb",
+            "456g instead of 1000g memb",
+            478150656,
+            "k",
+        ),
+        ({"memgb": 2000}, "2000g memgb", "456 instead of 2000 memgb", 456, "memgb"),
+        (
+            {"memb": 900 * 2**30},
+            "900g memb",
+            "489626271744 (456g) instead of 966367641600 (900g) memb",
+            489626271744,
+            "memb",
+        ),
+    ],
+)
+def test_sizes_can_be_read_and_be_asked_for_less(azscale, wanted, needs, ask_for, amount, unit):
+    """In the magnitude that was asked for, where that is a number that can be read."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", wanted)]
+        first, _, rest = azscale("explain", "17").partition("\n")
+        assert first.startswith(f"Job 17 can never run: the job needs {needs} on one node, and the")
+        assert "e+11" not in first
+        assert f"ask for {ask_for}" in " ".join(rest.split())
+        fix = fixes_of(azscale, "17")["ask-less"]
+        assert (fix["amount"], fix["unit"], fix["is_least"]) == (amount, unit, True)
+        asked = next(iter(wanted.values()))
+        less = f"size::{amount}{unit}" if isinstance(asked, str) else amount
+        site.new_jobs = lambda: [Job("17", dict.fromkeys(wanted, less))]
+        assert "will start at the next pass on 1 x hpc/" in azscale("explain", "17")
+
+
 def test_a_nodearray_of_several_sizes(azscale):
     """What can be had of each of its sizes, and why none of the others; in the line the first few,
     the most first."""

@@ -25,6 +25,7 @@ from hpc.autoscale.explaining.limit_words import (
     too_small_in_words,
 )
 from hpc.autoscale.explaining.refusing import Refused, WhyNot
+from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
     a_property,
     at_time,
@@ -33,11 +34,13 @@ from hpc.autoscale.explaining.words import (
     names_of,
     without_codes,
 )
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import SharedConstraint
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.packing.amounts import Shown
 from hpc.autoscale.packing.expr import IDENTITY_NAMES
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.reject import Reject
@@ -126,7 +129,7 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
         if job.is_served_by(bucket):
             note(unusable_cause(bucket, reason), bucket)
     for each in found.values():
-        _finish(each, known)
+        _finish(each, job)
     return sorted(found.values(), key=_order)
 
 
@@ -211,7 +214,7 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
             return _undefined(str(reject.facts[0]), known)
         case "InsufficientResource":
             name, has, needed = reject.facts
-            return Found("TooLarge", (name, str(needed)), facts=[has])
+            return Found("TooLarge", (name, needed), facts=[has])
         case "SharedLimitReached":
             return _empty_pool(reject)
         case "InvalidOption":
@@ -426,12 +429,18 @@ def unusable_cause(bucket: NodeBucket, reason: str) -> Found:
     return Found(code, (bucket.vm_size, reason), text, said=reason)
 
 
-def _finish(found: Found, known: Known) -> None:
+def _finish(found: Found, job: Job) -> None:
     """Put into the text what is known only when all buckets were looked at."""
     if found.code == "TooLarge":
         name, needed = found.key
         numbers = sorted(found.facts, key=lambda has: _number(getattr(has, "value", has)))
         most = numbers[-1] if numbers else 0
+        # a size is written as the job writes it
+        for size in (v for v in values_of(constraints_of(job), str(name)) if isinstance(v, Size)):
+            needed, most = (
+                each.in_unit(unit_of(size)) if isinstance(each, Shown) else each
+                for each in (needed, most)
+            )
         found.text = f"the job needs {needed} {name} on one node, and the largest has {most}"
     elif found.code == "OtherValue" and "{0}" in found.text:
         found.text = found.text.format(listed(found.facts))

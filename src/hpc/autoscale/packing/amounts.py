@@ -79,9 +79,22 @@ def is_same(one: Quantity, other: Quantity) -> bool:
     return math.isclose(one, other, rel_tol=TOLERANCE)
 
 
+_READABLE = (Unit(2**30, "g"), Unit(2**20, "m"), Unit(2**10, "k"))
+_MOST_READ = 1_000_000
+
+
+def _readable_unit(value: Quantity) -> Unit:
+    """A unit in which an amount of bytes is a short number: a whole one where there is any, as
+    that has been written so."""
+    for unit in _READABLE:
+        if value % unit.factor == 0 and value < _MOST_READ * unit.factor:
+            return unit
+    return next((unit for unit in _READABLE if value >= unit.factor), Unit(1, "b"))
+
+
 class Shown:
     """An amount in base units as people write it, or any other value; the text is made when it is
-    read."""
+    read. Where a size would be a long number in its unit, it is written in a larger one."""
 
     __slots__ = ("unit", "value")
 
@@ -93,7 +106,15 @@ class Shown:
         value, unit = self.value, self.unit
         if not isinstance(value, (int, float)):
             return str(value)
-        return f"{value:g}" if unit is None else f"{value / unit.factor:g}{unit.suffix}"
+        if unit is None:
+            return f"{value:g}"
+        if math.isfinite(value) and value >= _MOST_READ * unit.factor:
+            unit = _readable_unit(value)
+        return f"{value / unit.factor:g}{unit.suffix}"
+
+    def in_unit(self, unit: Unit) -> Shown:
+        """The same amount in another unit, where it is one of a sized resource."""
+        return self if self.unit is None else Shown(self.value, unit)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shown) and str(self) == str(other)
