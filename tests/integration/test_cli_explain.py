@@ -156,6 +156,31 @@ def test_sizes_can_be_read_and_be_asked_for_less(azscale, wanted, needs, ask_for
         assert "will start at the next pass on 1 x hpc/" in azscale("explain", "17")
 
 
+def test_of_alternatives_the_nearest_size_is_named(azscale):
+    """Of each of them, not that of the first bucket; and less of each may be asked for."""
+    gpu = {"gpu": {"machine_types": ["Standard_NC6s_v3"]}}
+    with azscale.at({**ARRAYS, **gpu}) as site:
+        either = {"or": [{"ncpus": 500}, {"ngpus": 9}, {"ncpus": 300, "ngpus": 1}]}
+        site.new_jobs = lambda: [Job("17", either)]
+        first, _, rest = azscale("explain", "17").partition("\n")
+        assert first == (
+            "Job 17 can never run: a node satisfies none of 3 alternatives: the largest has 120 of"
+            " 'ncpus', and 500 is needed; the largest has 1 of 'ngpus', and 9 is needed; the"
+            " largest has 120 of 'ncpus', and 300 is needed"
+        )
+        rest = " ".join(rest.split())
+        assert rest.count("NoAlternative") == 1
+        assert "- ask for 120 instead of 500 ncpus: 1 x hpc/" in rest
+        assert "- ask for 6 instead of 300 ncpus: 1 x gpu/" in rest
+        assert "- ask for 1 instead of 9 ngpus: 1 x gpu/" in rest
+        either["or"][0]["ncpus"] = 121
+        assert "can never run" in azscale("explain", "17")
+        either["or"][0]["ncpus"] = 120
+        assert "will start at the next pass on 1 x hpc/" in azscale("explain", "17")
+        either["or"][0] = {"nodearray": "hcp"}
+        assert "none of 3 alternatives: has nodearray = 'htc', and" in azscale("explain", "17")
+
+
 def test_a_nodearray_of_several_sizes(azscale):
     """What can be had of each of its sizes, and why none of the others; in the line the first few,
     the most first."""

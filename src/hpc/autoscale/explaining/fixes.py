@@ -52,6 +52,8 @@ from hpc.autoscale.results.verdicts import Fix
 MOST_FIXES = 5
 _MOST_AMOUNTS = 300
 _MOST_VALUES = 20
+_QUOTAS = ("FamilyQuota", "RegionQuota", "SpotQuota")
+_OF_AMOUNTS = ("TooLarge", *_QUOTAS, "NodearrayLimit", "ClusterLimit", "BucketLimit")
 
 PASSES = 40
 """How many whole passes may be asked for one kind of fix."""
@@ -346,27 +348,33 @@ def _allow(change: WaitingJob) -> Iterator[Fix]:
 
 
 def _ask_for_less(change: WaitingJob) -> Iterator[Fix]:
-    """Less of a resource on each node; the most that is possible."""
-    codes = ("TooLarge", "FamilyQuota", "RegionQuota", "SpotQuota", "NodearrayLimit")
-    if change.turn is None or not any(change.of_codes(*codes, "ClusterLimit", "BucketLimit")):
+    """Less of a resource on each node; the most that is possible. Of alternatives of which none
+    fits, one after another."""
+    has_alternatives = any(change.of_codes("NoAlternative"))
+    if change.turn is None or not (has_alternatives or any(change.of_codes(*_OF_AMOUNTS))):
         return
     names = {name for each in change.constraints for name in names_of_amounts(each)}
     for name in sorted(names):
         values = [v for v in values_of(change.constraints, name) if is_above_zero(v)]
-        if len(values) != 1:
-            continue
-        free, unit = change.turn.free(name)
-        asked = Asked(name, values[0], free, unit)
-        change.begin()
-        amounts, is_every = _smaller_amounts(change, asked)
-        for amount in amounts:
-            new = asked.valued(amount)
-            answer = change.asked_as(partial(revalued, name=name, old=values[0], new=new))
-            if answer is not None:
-                of = name if asked.unit is None else asked.unit.suffix
-                more = {"subject": name, "amount": amount, "unit": of, "is_least": is_every}
-                yield _fix("ask-less", f"ask for {asked.instead(amount)}", answer, **more)
-                break
+        if len(values) == 1 or has_alternatives:
+            free, unit = change.turn.free(name)
+            for value in dict.fromkeys(values):
+                yield from _less_of(change, Asked(name, value, free, unit))
+
+
+def _less_of(change: WaitingJob, asked: Asked) -> Iterator[Fix]:
+    """Less of one amount."""
+    change.begin()
+    name = asked.name
+    amounts, is_every = _smaller_amounts(change, asked)
+    for amount in amounts:
+        new = asked.valued(amount)
+        answer = change.asked_as(partial(revalued, name=name, old=asked.value, new=new))
+        if answer is not None:
+            of = name if asked.unit is None else asked.unit.suffix
+            more = {"subject": name, "amount": amount, "unit": of, "is_least": is_every}
+            yield _fix("ask-less", f"ask for {asked.instead(amount)}", answer, **more)
+            break
 
 
 def _smaller_amounts(change: WaitingJob, asked: Asked) -> tuple[list[float], bool]:

@@ -41,6 +41,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import SharedConstraint
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.amounts import Shown
+from hpc.autoscale.packing.compound import Refusals
 from hpc.autoscale.packing.expr import IDENTITY_NAMES
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.reject import Reject
@@ -69,7 +70,6 @@ _SAID = {
     "NodeClosed": ("NodesClosed", "the nodes that would do take no work now"),
     "NodeUnusable": ("NodesClosed", "the nodes that would do cannot be used: {0}"),
     "NoSuchNode": ("NoSuchNode", "there is no node whose {1}"),
-    "CompoundFailure": ("NoAlternative", "a node satisfies none of {1} alternatives: {2}"),
     "InvalidSharedValue": ("PoolEmpty", "{0}"),
     "Never": ("NeverAllowed", "the job says: {1}"),
     "XORFailed": ("NoAlternative", "a node {0}"),
@@ -215,6 +215,11 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
         case "InsufficientResource":
             name, has, needed = reject.facts
             return Found("TooLarge", (name, needed), facts=[has])
+        case "CompoundFailure":
+            _, refusals = reject.facts
+            if isinstance(refusals, Refusals):
+                key = (reject.code, refusals.children)
+                return Found("NoAlternative", key, facts=[refusals.rejects()])
         case "SharedLimitReached":
             return _empty_pool(reject)
         case "InvalidOption":
@@ -442,8 +447,28 @@ def _finish(found: Found, job: Job) -> None:
                 for each in (needed, most)
             )
         found.text = f"the job needs {needed} {name} on one node, and the largest has {most}"
+    elif found.code == "NoAlternative" and found.facts:
+        each = [_nearest(rejects) for rejects in zip(*found.facts, strict=True)]
+        found.text = f"a node satisfies none of {len(each)} alternatives: {'; '.join(each)}"
     elif found.code == "OtherValue" and "{0}" in found.text:
         found.text = found.text.format(listed(found.facts))
+
+
+def _nearest(rejects: Sequence[Reject]) -> str:
+    """What all buckets say of one alternative: of amounts that of the one that is the nearest to
+    having enough."""
+    lacking = [each for each in rejects if each.code == "InsufficientResource"]
+    if not lacking:
+        return without_codes(rejects[0].explain())
+
+    def part(reject: Reject) -> float:
+        has, needed = (_number(getattr(each, "value", each)) for each in reject.facts[1:])
+        return has / needed if needed else 0.0
+
+    most = max(lacking, key=part)
+    others = {str(each.facts[1]) for each in lacking if each.facts[0] == most.facts[0]}
+    said = without_codes(most.explain())
+    return f"the largest {said}" if len(others) > 1 else said
 
 
 def causes_of(found: Sequence[Found]) -> tuple[Cause, ...]:

@@ -119,7 +119,7 @@ class Asked:
         """`free`: how much nodes have free, in base units; `own`: the unit in which nodes have the
         resource."""
         self.name = name
-        self._value = value
+        self.value = value
         self._own = own
         self.unit = _whole_unit(value, max(free, default=0)) if isinstance(value, Size) else None
         factor = 1 if own is None else own.factor
@@ -151,12 +151,12 @@ class Asked:
         """An amount as JSON."""
         if self.unit is None:
             return amount
-        return type(self._value)(amount, self.unit.suffix)
+        return type(self.value)(amount, self.unit.suffix)
 
     def instead(self, amount: float) -> str:
         """An amount in words: `4g instead of 9g mem`."""
         if self.unit is not None:
-            asked, size = self._value, self.valued(amount)
+            asked, size = self.value, self.valued(amount)
             said = str(Shown(size.bytes, self.unit))
             if Size.value_of(said) != size:  # rounded, and it is to be written into the job
                 said = f"{amount}{self.unit.suffix}"
