@@ -181,6 +181,24 @@ def test_of_alternatives_the_nearest_size_is_named(azscale):
         assert "none of 3 alternatives: has nodearray = 'htc', and" in azscale("explain", "17")
 
 
+def test_a_pattern_that_nothing_matches(azscale):
+    """Is said to be none that matches; there is a guess where letter case or `Standard_` differ."""
+    with azscale.at() as site:
+        wanted = {"node.vm_size": "Standard_D*"}
+        site.new_jobs = lambda: [Job("17", wanted)]
+        said = azscale("explain", "17")
+        has = "nodes have 'Standard_F4s_v2', 'Standard_HB120rs_v3'"
+        assert said.startswith(f"Job 17 can never run: no VM size matches 'Standard_D*'; {has}\n")
+        assert "instead of" not in said
+        for pattern in ("standard_f*", "F4?_v2"):
+            wanted["node.vm_size"] = pattern
+            said = " ".join(azscale("explain", "17").split())
+            assert f"no VM size matches {pattern!r}; did you mean {F4!r}?" in said
+            assert f"ask for vm_size {F4} instead of {pattern}: 1 x htc/{F4}" in said
+        wanted.update({"node.vm_size": "Standard_*", "nodearray": "x[yz]"})
+        assert "no nodearray matches 'x[yz]'; nodes have" in azscale("explain", "17")
+
+
 def test_a_nodearray_of_several_sizes(azscale):
     """What can be had of each of its sizes, and why none of the others; in the line the first few,
     the most first."""

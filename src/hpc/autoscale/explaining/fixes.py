@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -36,7 +35,7 @@ from hpc.autoscale.explaining.rewriting import (
 )
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.supposing import Changeable
-from hpc.autoscale.explaining.words import in_time, listed, per_hour
+from hpc.autoscale.explaining.words import in_time, listed, meant, per_hour
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.node.bucket import NodeBucket
@@ -249,20 +248,14 @@ def _rename(change: WaitingJob) -> Iterator[Fix]:
     """Names that nothing has, as they were probably meant."""
     for found in change.of_codes("UnknownResource"):
         name = str(found.key[0])
-        for meant in _meant(name, change.known.resources):
-            answer = change.asked_as(partial(renamed, name=name, other=meant))
+        for other in meant(name, change.known.resources):
+            answer = change.asked_as(partial(renamed, name=name, other=other))
             if answer is not None:
-                text = f"ask for {meant} instead of {name}"
-                yield _fix("rename", text, answer, subject=meant)
+                text = f"ask for {other} instead of {name}"
+                yield _fix("rename", text, answer, subject=other)
                 break
     for found in change.of_codes("UnknownValue"):
         yield from _other_values(change, found, "rename")
-
-
-def _meant(word: str, known: Iterable[str]) -> list[str]:
-    words = list(known)
-    same = [each for each in words if sorted(each) == sorted(word)]
-    return list(dict.fromkeys([*same, *get_close_matches(word, words, n=3)]))
 
 
 def _other_values(change: WaitingJob, found: Found, kind: str) -> Iterator[Fix]:
@@ -272,11 +265,11 @@ def _other_values(change: WaitingJob, found: Found, kind: str) -> Iterator[Fix]:
         wanted = [v for v in values_of(change.constraints, name) if isinstance(v, str)]
         values = [v for v in change.known.values(name) if isinstance(v, str)]
         for value in wanted:
-            for meant in _meant(value, values):
-                answer = change.asked_as(partial(revalued, name=name, old=value, new=meant))
+            for other in meant(value, values):
+                answer = change.asked_as(partial(revalued, name=name, old=value, new=other))
                 if answer is not None:
-                    text = f"ask for {short} {meant} instead of {value}"
-                    yield _fix(kind, text, answer, subject=meant)
+                    text = f"ask for {short} {other} instead of {value}"
+                    yield _fix(kind, text, answer, subject=other)
                     return
 
 

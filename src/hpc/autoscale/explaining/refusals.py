@@ -31,6 +31,7 @@ from hpc.autoscale.explaining.words import (
     at_time,
     in_time,
     listed,
+    meant,
     names_of,
     without_codes,
 )
@@ -42,7 +43,7 @@ from hpc.autoscale.node.constraints import SharedConstraint
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.amounts import Shown
 from hpc.autoscale.packing.compound import Refusals
-from hpc.autoscale.packing.expr import IDENTITY_NAMES
+from hpc.autoscale.packing.expr import IDENTITY_NAMES, text_pattern
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.plaintext import in_words, on_one_line
@@ -273,11 +274,10 @@ def _unknown_value(
     short: str, said: str, wanted: list[object], values: list[object], bucket: NodeBucket
 ) -> Found:
     texts = [value for value in values if isinstance(value, str)]
-    guess = ""
-    for each in wanted:
-        if isinstance(each, str) and not guess:
-            guess = did_you_mean(each, texts)
-    if short == "vm_size" and len(wanted) == 1:
+    asked = [each for each in wanted if isinstance(each, str)]
+    guess = next((found for each in asked if (found := _guess(each, texts))), "")
+    is_pattern = any(text_pattern(each) is not None for each in asked)
+    if not is_pattern and short == "vm_size" and len(wanted) == 1:
         size = str(wanted[0])
         place = ht.Location(str(bucket.location))
         if _is_sold_elsewhere(size, place):
@@ -285,11 +285,20 @@ def _unknown_value(
             return Found("SizeNotInRegion", (said,), text)
         if size in vm_sizes.all_possible_vm_sizes():
             return Found("UnknownValue", (short, said), f"no nodearray has the VM size {size}")
-        near = vm_sizes.suggest_vm_size(size)
-        guess = guess or (f"; did you mean {near!r}?" if near else "")
+        suggested = vm_sizes.suggest_vm_size(size)
+        guess = guess or (f"; did you mean {suggested!r}?" if suggested else "")
     noun = {"vm_size": "VM size", "nodearray": "nodearray"}.get(short, short)
     has = "" if guess or not values else f"; nodes have {listed(map(repr, values))}"
-    return Found("UnknownValue", (short, said), f"no node has the {noun} {said}{guess or has}")
+    lacks = f"no {noun} matches {said}" if is_pattern else f"no node has the {noun} {said}"
+    return Found("UnknownValue", (short, said), f"{lacks}{guess or has}")
+
+
+def _guess(word: str, known: list[str]) -> str:
+    """As `did_you_mean`, also of a pattern."""
+    if text_pattern(word) is None:
+        return did_you_mean(word, known)
+    near = meant(word, known)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _is_sold_elsewhere(vm_size: str, place: ht.Location) -> bool:
