@@ -15,6 +15,7 @@ from hpc.autoscale.node.constraints import (
     SharedNonConsumableConstraint,
     SharedNonConsumableResource,
 )
+from hpc.autoscale.simulator import serve
 from hpc.autoscale.testing import a_cluster, a_config
 
 F4, F8 = "Standard_F4s_v2", "Standard_F8s_v2"
@@ -35,9 +36,9 @@ class Reads(GenericDriver):
 def fixes_of(tmp_path):
     """The fixes for a job of a queue, by kind and subject."""
 
-    def explain(new_jobs, name, *, cluster=None, **config):
+    def explain(new_jobs, name, *, cluster=None, connection=None, **config):
         config = {
-            **a_config(cluster or a_cluster(htc={F4: 4})),
+            **(connection or a_config(cluster or a_cluster(htc={F4: 4}))),
             "nodehistorydb": str(tmp_path / "history.db"),
             **config,
         }
@@ -52,6 +53,32 @@ def raised(found):
     """The fix that raises a limit."""
     (fix,) = (fix for (kind, _), fix in found.items() if kind == "raise-limit")
     return fix
+
+
+def limited(max_count, quota=20, **region):
+    """A cluster of one nodearray with F4s; the server's own figure for these follows from both."""
+    htc = {"machine_types": [F4], "max_count": max_count}
+    quotas = {"family_quotas": {"standardFSv2Family": quota}, **region}
+    cluster = {"region": "southcentralus", "nodearrays": {"htc": htc}}
+    return {"clusters": {"c": cluster}, "regions": {"southcentralus": quotas}}
+
+
+@pytest.fixture
+def fixes_beside(fixes_of):
+    """The same over a simulated cluster."""
+
+    def explain(new_jobs, name, description):
+        with serve(description) as simulator:
+            return fixes_of(new_jobs, name, connection=simulator.connection("c"))
+
+    return explain
+
+
+def test_a_raise_alone_does_up_to_the_next_limit(fixes_beside):
+    """What the pass has planned itself is none that the server has no room for beside it."""
+    fix = raised(fixes_beside(lambda: [Job("a", {"ncpus": 4}, iterations=6)], "a", limited(6)))
+    assert (fix.subject, fix.amount) == ("VM Family(standardFSv2Family, southcentralus)", 4)
+    assert fix.nodes == {f"htc/{F4}": 6}
 
 
 def licensed(*jobs, licences=5):
