@@ -20,7 +20,16 @@ from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import Change, Gain, Hypothesis
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
-from hpc.autoscale.explaining.raising import least_raise, least_raise_of_passes, levels
+from hpc.autoscale.explaining.raising import (
+    MOST_STEPS,
+    TRIED_JOBS,
+    Level,
+    RaiseIt,
+    least_raise,
+    least_raise_of_passes,
+    least_raises,
+    levels,
+)
 from hpc.autoscale.explaining.refusals import Found, Known
 from hpc.autoscale.explaining.rewriting import (
     Asked,
@@ -46,11 +55,12 @@ from hpc.autoscale.node.constraints import (
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.plaintext import on_one_line
-from hpc.autoscale.results.verdicts import Fix
+from hpc.autoscale.results.verdicts import Fix, Part
 
 MOST_FIXES = 5
 _MOST_AMOUNTS = 300
 _MOST_VALUES = 20
+_MOST_TOGETHER = 3
 _QUOTAS = ("FamilyQuota", "RegionQuota", "SpotQuota")
 _OF_AMOUNTS = ("TooLarge", *_QUOTAS, "NodearrayLimit", "ClusterLimit", "BucketLimit")
 
@@ -434,33 +444,72 @@ def _most_units(change: WaitingJob, asked: int) -> tuple[int, Gain | None, bool]
 
 
 def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
-    """Limits that leave too little room, each raised by as little as possible."""
+    """Limits that leave too little room, each raised by as little as possible; several of one
+    bucket together where none of them alone does."""
     limits = list(dict.fromkeys(limit for each in change.found for limit in each.limits))
     plain: list[Limit] = [limit for limit in limits if _may_be_raised(limit)]
+    is_enough = False
     for level in levels(plain, change.known.buckets):
         change.begin()
         if change.again is None:
             raised = least_raise(change.queue, change.job, level)
         else:
             raised = least_raise_of_passes(change.asked_with, level, change.tries // 2)
-        if raised is None:
+        if raised is not None:
+            is_enough = True
+            part = _part(level, raised.amount)
+            text = f"raise {_raised(level, raised.amount)}"
+            more = part._asdict() | {"is_least": raised.is_least}
+            yield _fix("raise-limit", text, raised.answer, **more)
+    if not is_enough:
+        yield from _raise_together(change)
+
+
+def _raise_together(change: WaitingJob) -> Iterator[Fix]:
+    """Limits of one bucket that are in the way at once, also where only one of them is named; those
+    of the first bucket where that helps."""
+    tried: set[tuple[Limit, ...]] = set()
+    every = (b for each in change.found if each.limits for b in each.buckets)
+    for bucket in every:
+        own, named = bucket.limits.own, {limit for each in change.found for limit in each.limits}
+        limits = [limit for limit in bucket.limits.parts if _may_be_raised(limit)]
+        # what the server says of the bucket alone follows from the others, where it can
+        limits.sort(key=lambda limit: (limit is own, limit not in named))
+        if tuple(limits) in tried or len(tried) >= _MOST_TOGETHER:
             continue
-        _, called = name_of_limit(level.limit, level.unit)
-        unit = level.unit.removesuffix("s") if raised.amount == 1 else level.unit
-        if level.is_group:
-            first = level.buckets[0]
-            called = f"the size of placement groups of {first.nodearray}"
-        to = level.most + raised.amount
-        text = f"raise {called} by {raised.amount} {unit}, to {to}"
-        if level.limit is level.buckets[0].limits.own:
-            text = f"raise {called} by {raised.amount} {unit} (MaxCount of the cluster or the size)"
-        subject = f"PlacementGroup({level.buckets[0].nodearray})" if level.is_group else ""
-        more = {
-            "subject": subject or level.limit.name,
-            "amount": float(raised.amount),
-            "unit": level.unit,
-        }
-        yield _fix("raise-limit", text, raised.answer, is_least=raised.is_least, **more)
+        tried.add(tuple(limits))
+        change.begin()
+        among = list(levels(limits, change.known.buckets))
+        tries = min(MOST_STEPS, TRIED_JOBS // (change.queue.ahead(change.job) + 1))
+        raise_it: RaiseIt = Level.raise_on
+        if change.again is not None:
+            raise_it, tries = Level.raise_in, change.tries // 4
+        raised = least_raises(change.asked_with, raise_it, among, tries) if among else None
+        if raised is not None:
+            said = ", and ".join(_raised(level, by) for level, by in raised.amounts.items())
+            parts = tuple(_part(level, by) for level, by in raised.amounts.items())
+            more: dict[str, Any] = {"subject": " and ".join(part.subject for part in parts)}
+            more = {"parts": parts, **more} if len(parts) > 1 else parts[0]._asdict()
+            is_least = raised.is_least and (change.again is not None or change.queue.is_exact)
+            yield _fix("raise-limit", f"raise {said}", raised.answer, is_least=is_least, **more)
+            return
+
+
+def _raised(level: Level, by: int) -> str:
+    """A raise in words: `the limit of nodearray htc (MaxCount) by 4 nodes, to 10`."""
+    _, called = name_of_limit(level.limit, level.unit)
+    unit = level.unit.removesuffix("s") if by == 1 else level.unit
+    if level.is_group:
+        called = f"the size of placement groups of {level.buckets[0].nodearray}"
+    if level.limit is level.buckets[0].limits.own:
+        return f"{called} by {by} {unit} (MaxCount of the cluster or the size)"
+    return f"{called} by {by} {unit}, to {level.most + by}"
+
+
+def _part(level: Level, by: int) -> Part:
+    """A raise as data."""
+    group = f"PlacementGroup({level.buckets[0].nodearray})" if level.is_group else ""
+    return Part(group or level.limit.name, float(by), level.unit)
 
 
 def _may_be_raised(limit: Limit) -> bool:
