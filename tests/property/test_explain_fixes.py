@@ -225,12 +225,14 @@ class Case:
         elif kind == "NodeArray":
             key = "max_core_count" if unit == "cores" else "max_count"
             # a nodearray without one of its own has that of the cluster
-            if key not in arrays[inside]:
+            if key not in arrays[inside] and key not in cluster:
                 return False
+            arrays[inside].setdefault(key, cluster.get(key))
             arrays[inside][key] += amount
         elif kind == "Cluster":
             for array in arrays.values():
-                array.setdefault("max_core_count", 10_000)
+                # one without its own has had that of the cluster, which it keeps
+                array.setdefault("max_core_count", cluster["max_core_count"])
             cluster["max_core_count"] += amount
         elif kind == "PlacementGroup":
             arrays[inside]["max_placement_group_size"] += amount
@@ -306,10 +308,10 @@ def hold_fixes_against_passes(case, seed, counted):
 def hold_raises_against_passes(case, name, fix, draw, counted):
     """Several limits raised together let the job start, and not with less of one of them."""
     changed = case.with_raises(fix.parts)
-    if changed is None:
+    assert fix.amount is None
+    if changed is None or not fix.is_certain:
         return
     assert name not in changed.waiting(), (name, fix)
-    assert fix.is_certain and fix.amount is None
     counted["together"] += 1
     for part in fix.parts if fix.is_least else ():
         others = [each for each in fix.parts if each is not part]
