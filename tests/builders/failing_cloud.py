@@ -23,29 +23,35 @@ REGION = "southcentralus"
 
 class Waiting(GenericDriver):
     """A scheduler whose jobs wait for ever. `new_jobs` makes them, each time they are read;
-    `wanted` are definitions of nodearrays that are wanted beside them."""
+    `wanted` are definitions of nodearrays that are wanted beside them, and `new_hosts` makes the
+    hosts that the scheduler knows."""
 
     def __init__(
-        self, new_jobs: Callable[[], list[Job]], wanted: Sequence[Mapping[str, Any]] = ()
+        self,
+        new_jobs: Callable[[], list[Job]],
+        wanted: Sequence[Mapping[str, Any]] = (),
+        new_hosts: Callable[[], list[SchedulerNode]] = list,
     ) -> None:
         super().__init__("waiting")
         self._new_jobs = new_jobs
+        self._new_hosts = new_hosts
         self._wanted = wanted
 
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
         return self._wanted
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        return self._new_jobs(), []
+        return self._new_jobs(), self._new_hosts()
 
 
 class Site:
     """One cluster `c` and a loop over it, a new process for each pass. `config` is that of every
-    pass; what `new_jobs` makes waits in each of them."""
+    pass; what `new_jobs` makes waits in each of them, on hosts that `new_hosts` makes."""
 
     def __init__(self, simulator: Simulator, home: Path) -> None:
         self.simulator = simulator
         self.new_jobs: Callable[[], list[Job]] = list
+        self.new_hosts: Callable[[], list[SchedulerNode]] = list
         self.wanted: Sequence[Mapping[str, Any]] = ()
         self.home = home
         self.config: dict[str, Any] = {
@@ -64,7 +70,7 @@ class Site:
         self.new_jobs = lambda: [Job(f"j{i}", dict(wanted)) for i in range(count)]
 
     def _driver(self) -> Waiting:
-        return Waiting(self.new_jobs, self.wanted)
+        return Waiting(self.new_jobs, self.wanted, self.new_hosts)
 
     def run(self, **config: Any) -> PassSummary:
         """One pass."""

@@ -1,5 +1,5 @@
 """azscale beside a site of `failing_cloud`: its configuration is the site's, and its scheduler has
-the jobs that `site.new_jobs` makes."""
+the jobs that `site.new_jobs` makes, and the hosts that `site.new_hosts` makes."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ class Driver(GenericDriver):
     site = None
 
     def _read_jobs_and_nodes(self, config):
-        return self.site.new_jobs(), []
+        return self.site.new_jobs(), self.site.new_hosts()
 """
 
 

@@ -592,7 +592,7 @@ def test_an_encoding_that_has_not_all_characters(azscale):
     """What it has not is shown as an escape."""
     env = {"PYTHONIOENCODING": "ascii"}
     result = azscale("explain", "j\u00f6b", env=env, driver="mydriver:Driver")
-    assert "Job j\\xf6b is not in the queue" in result.stdout
+    assert "No job, node or bucket is called 'j\\xf6b'" in result.stdout
     assert result.stderr == ""
     result = azscale("buckets", "--help", env=env)
     assert (result.returncode, result.stderr) == (0, "")

@@ -11,6 +11,7 @@ from builders.failing_cloud import F4, REGION, a_site
 from builders.site_commands import site_command as site_command
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 
 ARRAYS = {"htc": {"machine_types": [F4]}, "hpc": {"machine_types": ["Standard_HB120rs_v3"]}}
 
@@ -115,6 +116,89 @@ def test_a_bucket_and_constraints(azscale):
         assert "no node can be had: the quota of standardFSv2Family" in said
 
 
+@pytest.mark.parametrize(
+    ("wanted", "needs", "ask_for", "amount", "unit"),
+    [
+        ({"memb": "memory::900g"}, "900g memb", "456g instead of 900g memb", 456, "g"),
+        ({"memb": "memory::2t"}, "2t memb", "456g instead of 2t memb", 456, "g"),
+        ({"memmb": "size::921600m"}, "921600m memmb", "466944m instead of 921600m m", 466944, "m"),
+        ({"memgb": "memory::1.5t"}, "1.5t memgb", "456g instead of 1.5t memgb", 456, "g"),
+        (
+            {"memb": "memory::1048576000k"},
+            "1000g memb",
+            "456g instead of 1000g memb",
+            478150656,
+            "k",
+        ),
+        ({"memgb": 2000}, "2000g memgb", "456 instead of 2000 memgb", 456, "memgb"),
+        (
+            {"memb": 900 * 2**30},
+            "900g memb",
+            "489626271744 (456g) instead of 966367641600 (900g) memb",
+            489626271744,
+            "memb",
+        ),
+    ],
+)
+def test_sizes_can_be_read_and_be_asked_for_less(azscale, wanted, needs, ask_for, amount, unit):
+    """In the magnitude that was asked for, where that is a number that can be read."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", wanted)]
+        first, _, rest = azscale("explain", "17").partition("\n")
+        assert first.startswith(f"Job 17 can never run: the job needs {needs} on one node, and the")
+        assert "e+11" not in first
+        assert f"ask for {ask_for}" in " ".join(rest.split())
+        fix = fixes_of(azscale, "17")["ask-less"]
+        assert (fix["amount"], fix["unit"], fix["is_least"]) == (amount, unit, True)
+        asked = next(iter(wanted.values()))
+        less = f"size::{amount}{unit}" if isinstance(asked, str) else amount
+        site.new_jobs = lambda: [Job("17", dict.fromkeys(wanted, less))]
+        assert "will start at the next pass on 1 x hpc/" in azscale("explain", "17")
+
+
+def test_of_alternatives_the_nearest_size_is_named(azscale):
+    """Of each of them, not that of the first bucket; and less of each may be asked for."""
+    gpu = {"gpu": {"machine_types": ["Standard_NC6s_v3"]}}
+    with azscale.at({**ARRAYS, **gpu}) as site:
+        either = {"or": [{"ncpus": 500}, {"ngpus": 9}, {"ncpus": 300, "ngpus": 1}]}
+        site.new_jobs = lambda: [Job("17", either)]
+        first, _, rest = azscale("explain", "17").partition("\n")
+        assert first == (
+            "Job 17 can never run: a node satisfies none of 3 alternatives: the largest has 120 of"
+            " 'ncpus', and 500 is needed; the largest has 1 of 'ngpus', and 9 is needed; the"
+            " largest has 120 of 'ncpus', and 300 is needed"
+        )
+        rest = " ".join(rest.split())
+        assert rest.count("NoAlternative") == 1
+        assert "- ask for 120 instead of 500 ncpus: 1 x hpc/" in rest
+        assert "- ask for 6 instead of 300 ncpus: 1 x gpu/" in rest
+        assert "- ask for 1 instead of 9 ngpus: 1 x gpu/" in rest
+        either["or"][0]["ncpus"] = 121
+        assert "can never run" in azscale("explain", "17")
+        either["or"][0]["ncpus"] = 120
+        assert "will start at the next pass on 1 x hpc/" in azscale("explain", "17")
+        either["or"][0] = {"nodearray": "hcp"}
+        assert "none of 3 alternatives: has nodearray = 'htc', and" in azscale("explain", "17")
+
+
+def test_a_pattern_that_nothing_matches(azscale):
+    """Is said to be none that matches; there is a guess where letter case or `Standard_` differ."""
+    with azscale.at() as site:
+        wanted = {"node.vm_size": "Standard_D*"}
+        site.new_jobs = lambda: [Job("17", wanted)]
+        said = azscale("explain", "17")
+        has = "nodes have 'Standard_F4s_v2', 'Standard_HB120rs_v3'"
+        assert said.startswith(f"Job 17 can never run: no VM size matches 'Standard_D*'; {has}\n")
+        assert "instead of" not in said
+        for pattern in ("standard_f*", "F4?_v2"):
+            wanted["node.vm_size"] = pattern
+            said = " ".join(azscale("explain", "17").split())
+            assert f"no VM size matches {pattern!r}; did you mean {F4!r}?" in said
+            assert f"ask for vm_size {F4} instead of {pattern}: 1 x htc/{F4}" in said
+        wanted.update({"node.vm_size": "Standard_*", "nodearray": "x[yz]"})
+        assert "no nodearray matches 'x[yz]'; nodes have" in azscale("explain", "17")
+
+
 def test_a_nodearray_of_several_sizes(azscale):
     """What can be had of each of its sizes, and why none of the others; in the line the first few,
     the most first."""
@@ -156,6 +240,41 @@ def test_names_that_there_are_not(azscale):
         assert "expected a job, a node or a bucket to explain, or constraints" in azscale.errors
         azscale("explain", "job17", "-C", "ncpus=4")
         assert "found both" in azscale.errors
+
+
+def test_a_name_that_nothing_has_is_not_said_to_be_that_of_a_job(azscale):
+    """It might have been meant for a node or a bucket; a kind in front says what it is."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("job17", {"ncpus": 4})]
+        assert azscale("explain", "zzz-99") == "No job, node or bucket is called 'zzz-99'\n"
+        found = json.loads(azscale("explain", "zzz-99", "-F", "json"))
+        assert (found["stand"], found["code"]) == ("unknown", "NotInQueue")
+        assert azscale("explain", "job:zzz-99").startswith("Job zzz-99 is not in the queue: the ")
+
+
+def test_a_job_that_runs_is_only_reported_by_its_nodes(azscale):
+    """As README.md tells drivers: it is in no queue, and its nodes have it as an assignment."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("a", {"ncpus": 4, "nodearray": "htc"}, iterations=2)]
+        site.run()
+        site.wait(60)
+        names = [node["Hostname"] for node in site.nodes()]
+
+        def new_hosts():
+            hosts = [SchedulerNode(name, {"ncpus": 4}) for name in names]
+            for host in hosts:
+                host.available["ncpus"] = 0
+                host.assign("array.job.1")
+            return hosts
+
+        site.new_jobs, site.new_hosts = list, new_hosts
+        said = "Job array.job.1 runs: on htc-1, htc-2\n"
+        assert azscale("explain", "array.job.1") == said
+        assert azscale("explain", "job:array.job.1") == said
+        found = json.loads(azscale("explain", "array.job.1", "-F", "json"))
+        assert (found["about"], found["stand"]) == ("job array.job.1", "has")
+        assert found["code"] == "Running"
+        assert "did you mean 'array.job.1'?" in azscale("explain", "aray.job.1")
 
 
 def test_it_changes_nothing(azscale, tmp_path):

@@ -11,6 +11,7 @@ import os
 import random
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -184,11 +185,7 @@ class Case:
     def with_fix(self, name, fix, amount):
         """The same with a fix, or with one of another amount; None where this cannot be applied."""
         other = copy.deepcopy(self)
-        cluster = other.description["clusters"]["c1"]
-        arrays, region = cluster["nodearrays"], other.description["regions"][REGION]
         (row,) = (row for row in other.jobs if row["name"] == name)
-        found = re.match(r"([\w ]+)(?:\((\w+))?", fix.subject)
-        kind, inside = found.groups() if found else ("", "")
         amount = int(amount) if amount is not None else None
         if fix.kind == "allow":
             key, value = fix.subject.split(" ", 1)
@@ -201,27 +198,47 @@ class Case:
             row["needs"] = amount
         elif fix.kind == "ask-less":
             row["constraints"][fix.subject] = amount
-        elif kind == "VM Family":
+        elif fix.kind != "raise-limit" or not other.raise_limit(fix.subject, fix.unit, amount):
+            return None
+        return other
+
+    def with_raises(self, parts):
+        """The same with several limits raised; None where this cannot be applied."""
+        other = copy.deepcopy(self)
+        # nodearrays get one of their own when that of the cluster is raised
+        every = sorted(parts, key=lambda part: part.subject == "Cluster")
+        raised = [other.raise_limit(part.subject, part.unit, int(part.amount)) for part in every]
+        return other if all(raised) else None
+
+    def raise_limit(self, subject, unit, amount):
+        """Raise a limit by so much; whether it can be."""
+        cluster = self.description["clusters"]["c1"]
+        arrays, region = cluster["nodearrays"], self.description["regions"][REGION]
+        found = re.match(r"([\w ]+)(?:\((\w+))?", subject)
+        kind, inside = found.groups() if found else ("", "")
+        if kind == "VM Family":
             region["family_quotas"][inside] += amount
         elif kind == "Region":
             region["quota"] += amount
         elif kind == "Spot":
             region["spot_quota"] += amount
         elif kind == "NodeArray":
-            key = "max_core_count" if fix.unit == "cores" else "max_count"
+            key = "max_core_count" if unit == "cores" else "max_count"
             # a nodearray without one of its own has that of the cluster
-            if key not in arrays[inside]:
-                return None
+            if key not in arrays[inside] and key not in cluster:
+                return False
+            arrays[inside].setdefault(key, cluster.get(key))
             arrays[inside][key] += amount
         elif kind == "Cluster":
             for array in arrays.values():
-                array.setdefault("max_core_count", 10_000)
+                # one without its own has had that of the cluster, which it keeps
+                array.setdefault("max_core_count", cluster["max_core_count"])
             cluster["max_core_count"] += amount
         elif kind == "PlacementGroup":
             arrays[inside]["max_placement_group_size"] += amount
         else:
-            return None
-        return other
+            return False
+        return True
 
 
 def smaller(fix, asked, draw):
@@ -245,8 +262,8 @@ def asked_of(row, fix):
     return row["iterations"] if fix.subject == "slots" else row["constraints"][fix.subject]
 
 
-COUNTED = {"fixes": 0, "kinds": set(), "least": 0}
-COUNTED_OF = {kind: {"fixes": 0, "kinds": set(), "least": 0} for kind in KINDS}
+COUNTED = {"fixes": 0, "kinds": set(), "least": 0, "together": 0}
+COUNTED_OF = {kind: {"fixes": 0, "kinds": set(), "least": 0, "together": 0} for kind in KINDS}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -270,6 +287,9 @@ def hold_fixes_against_passes(case, seed, counted):
     for name in names if IS_THOROUGH else names[:2]:
         (row,) = (row for row in case.jobs if row["name"] == name)
         for fix in case.explained(name).fixes:
+            if fix.parts:
+                hold_raises_against_passes(case, name, fix, draw, counted)
+                continue
             changed = case.with_fix(name, fix, fix.amount)
             if changed is None:
                 continue
@@ -285,10 +305,28 @@ def hold_fixes_against_passes(case, seed, counted):
                 assert name in case.with_fix(name, fix, amount).waiting(), (name, fix, amount)
 
 
+def hold_raises_against_passes(case, name, fix, draw, counted):
+    """Several limits raised together let the job start, and not with less of one of them."""
+    changed = case.with_raises(fix.parts)
+    assert fix.amount is None
+    if changed is None or not fix.is_certain:
+        return
+    assert name not in changed.waiting(), (name, fix)
+    counted["together"] += 1
+    for part in fix.parts if fix.is_least else ():
+        others = [each for each in fix.parts if each is not part]
+        assert name in case.with_raises(others).waiting(), (name, fix, part)
+        of_part = replace(fix, amount=part.amount)
+        for amount in smaller(of_part, 0, draw):
+            less = [*others, part._replace(amount=amount)]
+            assert name in case.with_raises(less).waiting(), (name, fix, part, amount)
+
+
 def test_fixes_of_all_kinds_were_tried():
     """Otherwise the test above says nothing."""
     if SEEDS >= 20:
         assert COUNTED["fixes"] >= SEEDS
+        assert COUNTED["together"] > 0
         assert COUNTED["kinds"] >= {"ask-less", "raise-limit"}
     for counted in COUNTED_OF.values():
         assert counted["least"] >= OTHERS

@@ -15,6 +15,7 @@ from hpc.autoscale.node.constraints import (
     SharedNonConsumableConstraint,
     SharedNonConsumableResource,
 )
+from hpc.autoscale.simulator import serve
 from hpc.autoscale.testing import a_cluster, a_config
 
 F4, F8 = "Standard_F4s_v2", "Standard_F8s_v2"
@@ -35,9 +36,9 @@ class Reads(GenericDriver):
 def fixes_of(tmp_path):
     """The fixes for a job of a queue, by kind and subject."""
 
-    def explain(new_jobs, name, *, cluster=None, **config):
+    def explain(new_jobs, name, *, cluster=None, connection=None, **config):
         config = {
-            **a_config(cluster or a_cluster(htc={F4: 4})),
+            **(connection or a_config(cluster or a_cluster(htc={F4: 4}))),
             "nodehistorydb": str(tmp_path / "history.db"),
             **config,
         }
@@ -52,6 +53,83 @@ def raised(found):
     """The fix that raises a limit."""
     (fix,) = (fix for (kind, _), fix in found.items() if kind == "raise-limit")
     return fix
+
+
+def limited(max_count, quota=20):
+    """A cluster of one nodearray with F4s; the server's own figure for these follows from both."""
+    htc = {"machine_types": [F4], "max_count": max_count}
+    quotas = {"quota": 500, "family_quotas": {"standardFSv2Family": quota}}
+    cluster = {"region": "southcentralus", "nodearrays": {"htc": htc}}
+    return {"clusters": {"c": cluster}, "regions": {"southcentralus": quotas}}
+
+
+@pytest.fixture
+def fixes_beside(fixes_of):
+    """The same over a simulated cluster."""
+
+    def explain(new_jobs, name, description):
+        with serve(description) as simulator:
+            return fixes_of(new_jobs, name, connection=simulator.connection("c"))
+
+    return explain
+
+
+def test_a_raise_alone_does_up_to_the_next_limit(fixes_beside):
+    """What the pass has planned itself is none that the server has no room for beside it."""
+    fix = raised(fixes_beside(lambda: [Job("a", {"ncpus": 4}, iterations=6)], "a", limited(6)))
+    assert (fix.subject, fix.amount) == ("VM Family(standardFSv2Family, southcentralus)", 4)
+    assert fix.nodes == {f"htc/{F4}": 6}
+
+
+def test_limits_that_are_in_the_way_at_once_are_raised_together(fixes_beside):
+    """Each by the least, for the job and those before it; none that need not be."""
+
+    def jobs():
+        return [Job("first", {"ncpus": 4}, iterations=2), Job("a", {"ncpus": 4}, iterations=8)]
+
+    fix = raised(fixes_beside(jobs, "a", limited(6, quota=20)))
+    assert fix.text == (
+        "raise the quota of standardFSv2Family in southcentralus by 20 cores, to 40, and the limit"
+        f" of nodearray htc (MaxCount) by 4 nodes, to 10: 8 x htc/{F4}, $1.63/h"
+    )
+    family = "VM Family(standardFSv2Family, southcentralus)"
+    assert fix.parts == ((family, 20, "cores"), ("NodeArray(htc)", 4, "nodes"))
+    assert (fix.amount, fix.is_least, fix.is_certain) == (None, True, True)
+    assert fix.to_dict()["parts"][1] == {
+        "subject": "NodeArray(htc)",
+        "amount": 4,
+        "unit": "nodes",
+    }
+    for cluster in (limited(9, quota=40), limited(10, quota=39)):
+        assert raised(fixes_beside(jobs, "a", cluster)).parts == ()
+
+
+def test_limits_are_raised_together_behind_jobs_with_licences(fixes_beside):
+    """Whole passes are asked."""
+    queue = licensed(("first", 1, 2), licences=50)
+
+    def jobs():
+        return [*queue(), Job("a", {"ncpus": 4}, iterations=4)]
+
+    fix = raised(fixes_beside(jobs, "a", limited(4, quota=12)))
+    assert [part.amount for part in fix.parts] == [12, 2]
+    assert (fix.is_least, fix.is_certain) == (True, True)
+
+
+def test_of_a_long_queue_raises_together_are_found_by_halves(fixes_beside, monkeypatch):
+    """They are not known to be the least then, and they do."""
+    monkeypatch.setattr(fixes, "TRIED_JOBS", 10)
+
+    def jobs():
+        return [Job(f"j{n}", {"ncpus": 4}) for n in range(300)]
+
+    fix = raised(fixes_beside(jobs, "j299", limited(6)))
+    assert [(part.amount, part.unit) for part in fix.parts] == [
+        (1180, "cores"),
+        (700, "cores"),
+        (294, "nodes"),
+    ]
+    assert not fix.is_least
 
 
 def licensed(*jobs, licences=5):

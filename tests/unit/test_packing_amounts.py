@@ -1,24 +1,31 @@
-"""Amounts as people read them."""
+"""Amounts as people write them."""
 
 import pytest
 
 from hpc.autoscale.packing.amounts import Shown, Unit
 
+BYTES, MIB, GIB = Unit(1, "b"), Unit(2**20, "m"), Unit(2**30, "g")
+
 
 @pytest.mark.parametrize(
-    ("value", "unit", "said"),
+    ("amount", "unit", "said"),
     [
-        (8 * 2**30, Unit(1, "b"), "8g"),
-        (9 * 10**12, Unit(1, "b"), "8.18545t"),
-        (2 * 2**20, Unit(1, "b"), "2m"),
-        (1_000_000, Unit(1, "b"), "976.562k"),
-        (999_999, Unit(1, "b"), "999999b"),
-        (-8 * 2**30, Unit(1, "b"), "-8g"),
-        (8 * 2**30, Unit(2**20, "m"), "8192m"),
+        (4, None, "4"),
+        ("a", None, "a"),
+        (4 * 2**30, GIB, "4g"),
+        (2000 * 2**30, GIB, "2000g"),
+        (1.5 * 2**30, GIB, "1.5g"),
+        (900 * 2**30, MIB, "921600m"),
+        (10, BYTES, "10b"),
+        (900 * 2**30, BYTES, "900g"),
+        (1000 * 2**20, BYTES, "1000m"),
+        (1234567, BYTES, "1.17737m"),
+        (float("inf"), BYTES, "infb"),
+        (999_999, BYTES, "999999b"),
+        (-8 * 2**30, BYTES, "-8g"),
         (8_000_000, None, "8e+06"),
-        ("htc", Unit(1, "b"), "htc"),
     ],
 )
-def test_many_bytes_are_said_in_a_larger_unit(value, unit, said):
-    """A unit that somebody has chosen stays."""
-    assert str(Shown(value, unit)) == said
+def test_an_amount_is_a_short_number(amount, unit, said):
+    """In its own unit, and in a larger one where it would be long in that."""
+    assert str(Shown(amount, unit)) == said

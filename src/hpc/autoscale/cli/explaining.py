@@ -31,7 +31,7 @@ from hpc.autoscale.explaining.of_buckets import (
     explain_constraints,
     find_buckets,
 )
-from hpc.autoscale.explaining.of_jobs import explain_job
+from hpc.autoscale.explaining.of_jobs import explain_job, explain_unknown
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.supposing import OwnState
@@ -244,7 +244,7 @@ def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:
 
 def _of(kind: str, name: str, scene: Scene) -> Verdict:
     """The verdict on what somebody names: a job before a node, and a node before a bucket."""
-    is_job = kind in ("", "job") and (name in scene.set_aside or name in scene.job_names())
+    is_job = kind in ("", "job") and name in scene.known_jobs()
     if kind == "job" or is_job:
         return explain_job(name, scene)
     node = find_node(name, scene) if kind in ("", "node") else None
@@ -259,12 +259,9 @@ def _of(kind: str, name: str, scene: Scene) -> Verdict:
     }
     if kind in names:
         raise AutoscaleError(f"there is no {kind} {name!r}{did_you_mean(name, names[kind]())}")
-    known = [*scene.job_names(), *names["node"](), *names["bucket"]()]
-    guess = did_you_mean(name, known)
+    guess = did_you_mean(name, [*scene.known_jobs(), *names["node"](), *names["bucket"]()])
     verdict = explain_job(name, scene)
-    if not guess or guess in verdict.line:
-        return verdict
-    raise AutoscaleError(f"no job, node or bucket is called {name!r}{guess}")
+    return verdict if guess and guess in verdict.line else explain_unknown(name, guess)
 
 
 def _print(verdict: Verdict, output_format: OutputFormat | None) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -21,27 +20,49 @@ from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import Change, Gain, Hypothesis
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
-from hpc.autoscale.explaining.raising import least_raise, least_raise_of_passes, levels
+from hpc.autoscale.explaining.raising import (
+    MOST_STEPS,
+    TRIED_JOBS,
+    Level,
+    RaiseIt,
+    least_raise,
+    least_raise_of_passes,
+    least_raises,
+    levels,
+)
 from hpc.autoscale.explaining.refusals import Found, Known
+from hpc.autoscale.explaining.rewriting import (
+    Asked,
+    allowed,
+    as_json,
+    constraints_of,
+    is_above_zero,
+    names_of_amounts,
+    renamed,
+    revalued,
+    values_of,
+)
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.supposing import Changeable
-from hpc.autoscale.explaining.words import in_time, listed, per_hour
+from hpc.autoscale.explaining.words import in_time, listed, meant, per_hour
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
     NodeConstraint,
-    SharedConstraint,
     SharedConsumableConstraint,
 )
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.plaintext import on_one_line
-from hpc.autoscale.results.verdicts import Fix
+from hpc.autoscale.results.verdicts import Fix, Part
 
 MOST_FIXES = 5
 _MOST_AMOUNTS = 300
 _MOST_VALUES = 20
+_MOST_TOGETHER = 3
+_QUOTAS = ("FamilyQuota", "RegionQuota", "SpotQuota")
+_OF_AMOUNTS = ("TooLarge", *_QUOTAS, "NodearrayLimit", "ClusterLimit", "BucketLimit")
 
 PASSES = 40
 """How many whole passes may be asked for one kind of fix."""
@@ -138,7 +159,7 @@ class WaitingJob:
     @property
     def constraints(self) -> list[Any]:
         """The job's constraints as JSON."""
-        return list(map(_as_json, asked_by(self.job)[0].constraints))
+        return constraints_of(self.job)
 
 
 def like(
@@ -148,7 +169,7 @@ def like(
     other amounts of pools. Constraints that stay as they are are the same objects, since others may
     draw on the same pools."""
     given = [_with_amount(each, pools) for each in asked_by(job)[0].constraints]
-    before = list(map(_as_json, given))
+    before = list(map(as_json, given))
     after = before if rewrite is None else rewrite(before)
     wanted = [
         old if was == new else new for old, was, new in zip(given, before, after, strict=True)
@@ -167,17 +188,6 @@ def like(
         other.iterations_remaining = job.iterations_remaining
     other.metadata = job.metadata
     return other
-
-
-def _as_json(constraint: NodeConstraint) -> Any:
-    """The JSON form; None of a class that has none, or that draws on pools: made of JSON it would
-    draw on others."""
-    if isinstance(constraint, SharedConstraint):
-        return None
-    try:
-        return constraint.to_dict()
-    except Exception:  # noqa: BLE001  it may be somebody else's
-        return None
 
 
 def _with_amount(constraint: NodeConstraint, pools: Amounts) -> NodeConstraint:
@@ -248,72 +258,29 @@ def _rename(change: WaitingJob) -> Iterator[Fix]:
     """Names that nothing has, as they were probably meant."""
     for found in change.of_codes("UnknownResource"):
         name = str(found.key[0])
-        for meant in _meant(name, change.known.resources):
-            answer = change.asked_as(partial(_renamed, name=name, other=meant))
+        for other in meant(name, change.known.resources):
+            answer = change.asked_as(partial(renamed, name=name, other=other))
             if answer is not None:
-                text = f"ask for {meant} instead of {name}"
-                yield _fix("rename", text, answer, subject=meant)
+                text = f"ask for {other} instead of {name}"
+                yield _fix("rename", text, answer, subject=other)
                 break
     for found in change.of_codes("UnknownValue"):
         yield from _other_values(change, found, "rename")
-
-
-def _meant(word: str, known: Iterable[str]) -> list[str]:
-    words = list(known)
-    same = [each for each in words if sorted(each) == sorted(word)]
-    return list(dict.fromkeys([*same, *get_close_matches(word, words, n=3)]))
 
 
 def _other_values(change: WaitingJob, found: Found, kind: str) -> Iterator[Fix]:
     """A value that no node has, as one that is near it."""
     short = str(found.key[0])
     for name in (f"node.{short}", short):
-        wanted = [v for v in _values_of(change.constraints, name) if isinstance(v, str)]
+        wanted = [v for v in values_of(change.constraints, name) if isinstance(v, str)]
         values = [v for v in change.known.values(name) if isinstance(v, str)]
         for value in wanted:
-            for meant in _meant(value, values):
-                answer = change.asked_as(partial(_revalued, name=name, old=value, new=meant))
+            for other in meant(value, values):
+                answer = change.asked_as(partial(revalued, name=name, old=value, new=other))
                 if answer is not None:
-                    text = f"ask for {short} {meant} instead of {value}"
-                    yield _fix(kind, text, answer, subject=meant)
+                    text = f"ask for {short} {other} instead of {value}"
+                    yield _fix(kind, text, answer, subject=other)
                     return
-
-
-def _renamed(value: Any, name: str, other: str) -> Any:
-    """JSON with another key."""
-    if isinstance(value, dict):
-        return {(other if k == name else k): _renamed(v, name, other) for k, v in value.items()}
-    return [_renamed(v, name, other) for v in value] if isinstance(value, list) else value
-
-
-def _revalued(value: Any, name: str, old: Any, new: Any) -> Any:
-    """JSON with another value of a key, or in the list of its values."""
-    if isinstance(value, list):
-        return [_revalued(each, name, old, new) for each in value]
-    if not isinstance(value, dict):
-        return value
-    made = {}
-    for key, each in value.items():
-        if key == name and isinstance(each, list):
-            made[key] = [new if item == old else item for item in each]
-        elif key == name:
-            made[key] = new if each == old else each
-        else:
-            made[key] = _revalued(each, name, old, new)
-    return made
-
-
-def _values_of(value: Any, name: str) -> Iterator[Any]:
-    """The values of a key in JSON, those in lists one by one."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _values_of(each, name)
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            if key == name:
-                yield from each if isinstance(each, list) else [each]
-            else:
-                yield from _values_of(each, name)
 
 
 # -- time
@@ -372,7 +339,7 @@ def _allow(change: WaitingJob) -> Iterator[Fix]:
             if value is None or (name, str(value)) in tried or len(tried) >= _MOST_VALUES:
                 continue
             tried.add((name, str(value)))
-            answer = change.asked_as(partial(_allowed, name=name, other=value))
+            answer = change.asked_as(partial(allowed, name=name, other=value))
             if answer is None:
                 continue
             fix = _fix("allow", f"allow {short} {value}", answer, subject=f"{short} {value}")
@@ -383,77 +350,43 @@ def _allow(change: WaitingJob) -> Iterator[Fix]:
         yield best[2]
 
 
-def _allowed(value: Any, name: str, other: Any) -> Any:
-    """JSON in which a key may have one more value."""
-    if isinstance(value, list):
-        return [_allowed(each, name, other) for each in value]
-    if not isinstance(value, dict):
-        return value
-    made: dict[str, Any] = {}
-    for key, each in value.items():
-        if key != name:
-            made[key] = _allowed(each, name, other)
-        else:
-            made[key] = [*(each if isinstance(each, list) else [each]), other]
-    return made
-
-
 def _ask_for_less(change: WaitingJob) -> Iterator[Fix]:
-    """Less of a resource on each node; the most that is possible."""
-    codes = ("TooLarge", "FamilyQuota", "RegionQuota", "SpotQuota", "NodearrayLimit")
-    if change.turn is None or not any(change.of_codes(*codes, "ClusterLimit", "BucketLimit")):
+    """Less of a resource on each node; the most that is possible. Of alternatives of which none
+    fits, one after another."""
+    has_alternatives = any(change.of_codes("NoAlternative"))
+    if change.turn is None or not (has_alternatives or any(change.of_codes(*_OF_AMOUNTS))):
         return
-    names = {name for each in change.constraints for name in _amounts_in(each)}
+    names = {name for each in change.constraints for name in names_of_amounts(each)}
     for name in sorted(names):
-        asked = [v for v in _values_of(change.constraints, name) if _is_amount(v)]
-        if len(asked) != 1:
-            continue
-        change.begin()
-        amounts, is_every = _smaller_amounts(change, name, asked[0])
-        for amount in amounts:
-            answer = change.asked_as(partial(_revalued, name=name, old=asked[0], new=amount))
-            if answer is not None:
-                text = f"ask for {amount:g} instead of {asked[0]:g} {name}"
-                more = {"subject": name, "amount": amount, "unit": name, "is_least": is_every}
-                yield _fix("ask-less", text, answer, **more)
-                break
+        values = [v for v in values_of(change.constraints, name) if is_above_zero(v)]
+        if len(values) == 1 or has_alternatives:
+            free, unit = change.turn.free(name)
+            for value in dict.fromkeys(values):
+                yield from _less_of(change, Asked(name, value, free, unit))
 
 
-def _smaller_amounts(change: WaitingJob, name: str, asked: float) -> tuple[list[float], bool]:
+def _less_of(change: WaitingJob, asked: Asked) -> Iterator[Fix]:
+    """Less of one amount."""
+    change.begin()
+    name = asked.name
+    amounts, is_every = _smaller_amounts(change, asked)
+    for amount in amounts:
+        new = asked.valued(amount)
+        answer = change.asked_as(partial(revalued, name=name, old=asked.value, new=new))
+        if answer is not None:
+            of = name if asked.unit is None else asked.unit.suffix
+            more = {"subject": name, "amount": amount, "unit": of, "is_least": is_every}
+            yield _fix("ask-less", f"ask for {asked.instead(amount)}", answer, **more)
+            break
+
+
+def _smaller_amounts(change: WaitingJob, asked: Asked) -> tuple[list[float], bool]:
     """Less of a resource that a job may be asked for with, the most first, and whether nothing
     between them could do. Of whole passes, where work may lie otherwise, every whole number."""
-    if change.again is not None and isinstance(asked, int) and asked <= change.tries:
-        return [*range(asked - 1, 0, -1)], True
-    free = change.turn.amounts(name) if change.turn is not None else ()
-    amounts = sorted(_fitting(free, asked), reverse=True)
-    return amounts[:_MOST_AMOUNTS], change.again is None
-
-
-def _amounts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, each in value.items():
-            if _is_amount(each) and not key.startswith("node."):
-                yield key
-            yield from _amounts_in(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _amounts_in(each)
-
-
-def _is_amount(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
-
-
-def _fitting(free: Iterable[float], asked: float) -> set[float]:
-    """Amounts below what was asked for at which more of a job may fit on a node: all of what is
-    free there, or a whole part of it."""
-    found: set[float] = set()
-    for amount in free:
-        most = max(1, int(amount // 1))
-        for parts in range(1, min(most, 1024) + 1):
-            each = amount / parts
-            found.add(int(each) if isinstance(asked, int) else each)
-    return {each for each in found if 0 < each < asked}
+    if change.again is not None and asked.is_whole and asked.number <= change.tries:
+        return [*range(int(asked.number) - 1, 0, -1)], True
+    is_every = change.again is None and (asked.unit is None or asked.is_whole)
+    return asked.smaller()[:_MOST_AMOUNTS], is_every
 
 
 def _of_pools(change: WaitingJob) -> Iterator[Fix]:
@@ -511,33 +444,80 @@ def _most_units(change: WaitingJob, asked: int) -> tuple[int, Gain | None, bool]
 
 
 def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
-    """Limits that leave too little room, each raised by as little as possible."""
+    """Limits that leave too little room, each raised by as little as possible; several of one
+    bucket together where none of them alone does."""
     limits = list(dict.fromkeys(limit for each in change.found for limit in each.limits))
     plain: list[Limit] = [limit for limit in limits if _may_be_raised(limit)]
+    is_enough = False
     for level in levels(plain, change.known.buckets):
         change.begin()
         if change.again is None:
             raised = least_raise(change.queue, change.job, level)
         else:
             raised = least_raise_of_passes(change.asked_with, level, change.tries // 2)
-        if raised is None:
+        if raised is not None:
+            is_enough = True
+            part = _part(level, raised.amount)
+            text = f"raise {_raised(level, raised.amount)}"
+            more = part._asdict() | {"is_least": raised.is_least}
+            yield _fix("raise-limit", text, raised.answer, **more)
+    if not is_enough:
+        yield from _raise_together(change)
+
+
+def _raise_together(change: WaitingJob) -> Iterator[Fix]:
+    """Limits of one bucket that are in the way at once, also where only one of them is named; those
+    of the first bucket where that helps."""
+    tried: set[tuple[Limit, ...]] = set()
+    every = (b for each in change.found if each.limits for b in each.buckets)
+    for bucket in every:
+        own, named = bucket.limits.own, {limit for each in change.found for limit in each.limits}
+        limits = [limit for limit in bucket.limits.parts if _may_be_raised(limit)]
+        # what the server says of the bucket alone follows from the others, where it can
+        limits.sort(key=lambda limit: (limit is own, limit not in named))
+        if tuple(limits) in tried or len(tried) >= _MOST_TOGETHER:
             continue
-        _, called = name_of_limit(level.limit, level.unit)
-        unit = level.unit.removesuffix("s") if raised.amount == 1 else level.unit
-        if level.is_group:
-            first = level.buckets[0]
-            called = f"the size of placement groups of {first.nodearray}"
-        to = level.most + raised.amount
-        text = f"raise {called} by {raised.amount} {unit}, to {to}"
-        if level.limit is level.buckets[0].limits.own:
-            text = f"raise {called} by {raised.amount} {unit} (MaxCount of the cluster or the size)"
-        subject = f"PlacementGroup({level.buckets[0].nodearray})" if level.is_group else ""
-        more = {
-            "subject": subject or level.limit.name,
-            "amount": float(raised.amount),
-            "unit": level.unit,
-        }
-        yield _fix("raise-limit", text, raised.answer, is_least=raised.is_least, **more)
+        tried.add(tuple(limits))
+        change.begin()
+        among = list(levels(limits, change.known.buckets))
+        tries = min(MOST_STEPS, TRIED_JOBS // (change.queue.ahead(change.job) + 1))
+        raise_it: RaiseIt = Level.raise_on
+        if change.again is not None:
+            raise_it, tries = Level.raise_in, change.tries // 4
+        raised = least_raises(change.asked_with, raise_it, among, tries) if among else None
+        if raised is not None:
+            said = ", and ".join(_raised(level, by) for level, by in raised.amounts.items())
+            parts = tuple(_part(level, by) for level, by in raised.amounts.items())
+            more: dict[str, Any] = {"subject": " and ".join(part.subject for part in parts)}
+            more = {"parts": parts, **more} if len(parts) > 1 else parts[0]._asdict()
+            more["is_least"] = raised.is_least and (
+                change.again is not None or change.queue.is_exact
+            )
+            # where a group may be as large as its bucket, nobody knows how large it may be then
+            more["is_certain"] = not bucket.placement_group or not any(
+                each.placement_group and each.max_placement_group_size >= each.limits.max_count
+                for level in raised.amounts
+                for each in level.buckets
+            )
+            yield _fix("raise-limit", f"raise {said}", raised.answer, **more)
+            return
+
+
+def _raised(level: Level, by: int) -> str:
+    """A raise in words: `the limit of nodearray htc (MaxCount) by 4 nodes, to 10`."""
+    _, called = name_of_limit(level.limit, level.unit)
+    unit = level.unit.removesuffix("s") if by == 1 else level.unit
+    if level.is_group:
+        called = f"the size of placement groups of {level.buckets[0].nodearray}"
+    if level.limit is level.buckets[0].limits.own:
+        return f"{called} by {by} {unit} (MaxCount of the cluster or the size)"
+    return f"{called} by {by} {unit}, to {level.most + by}"
+
+
+def _part(level: Level, by: int) -> Part:
+    """A raise as data."""
+    group = f"PlacementGroup({level.buckets[0].nodearray})" if level.is_group else ""
+    return Part(group or level.limit.name, float(by), level.unit)
 
 
 def _may_be_raised(limit: Limit) -> bool:

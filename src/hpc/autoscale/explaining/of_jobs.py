@@ -32,10 +32,13 @@ def explain_job(name: str, scene: Scene) -> Verdict:
     if name in scene.set_aside:
         return _simple(name, "SetAside", in_words(scene.set_aside[name], LONGEST_REASON))
     job = next((job for job in scene.jobs if getattr(job, "name", None) == name), None)
-    if not isinstance(job, Job):
-        guess = did_you_mean(name, scene.job_names())
-        return _simple(name, "NotInQueue", f"the scheduler has no job {name!r}{guess}")
     mine = [node for node in scene.nodes if name in node.assignments]
+    if not isinstance(job, Job) and mine:
+        # what runs is in no queue: drivers report it as work of its nodes
+        return _simple(name, "Running", f"on {listed(sorted(str(node.name) for node in mine))}")
+    if not isinstance(job, Job):
+        guess = did_you_mean(name, scene.known_jobs())
+        return _simple(name, "NotInQueue", f"the scheduler has no job {name!r}{guess}")
     if job.metadata.get("job_state") == "running":
         hosts = listed(job.executing_hostnames) or "hosts that the driver does not name"
         return _simple(name, "Running", f"on {hosts}")
@@ -46,6 +49,14 @@ def explain_job(name: str, scene: Scene) -> Verdict:
     found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
     verdict = verdict.fixed_by(fixes_for(job, found, scene))
     return _partly(verdict, mine) if mine else verdict
+
+
+def explain_unknown(name: str, guess: str) -> Verdict:
+    """The verdict on a name that neither a job nor anything else has. `guess`: as of
+    `did_you_mean`."""
+    line = f"No job, node or bucket is called {name!r}{guess}"
+    verdict = _simple(name, "NotInQueue", line[0].lower() + line[1:])
+    return replace(verdict, line=on_one_line(line))
 
 
 def _partly(verdict: Verdict, mine: Sequence[Node]) -> Verdict:

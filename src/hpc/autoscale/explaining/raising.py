@@ -1,4 +1,5 @@
-"""By how much a limit must be raised for a job to start: the least, found by asking again.
+"""By how much a limit, or several together, must be raised for a job to start: the least, found by
+asking again.
 
 A raise lets the jobs before it have more as well, so each try places all of them anew. The server
 cuts its own figure for a bucket down to the limits; it is raised with them as far as they explain
@@ -8,7 +9,7 @@ it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -21,9 +22,13 @@ from hpc.autoscale.packing.plan import Request
 
 Unit = Literal["cores", "nodes"]
 
+RaiseIt = Callable[["Level", Changeable, int], None]
+"""Raises a level in a state by so much."""
+
 TRIED_JOBS = 20_000
 """How many jobs are placed in all, at most, to find the least raise of one limit."""
-_MOST_TRIES = 400
+MOST_STEPS = 400
+"""How many raises of one limit are tried at most."""
 _WORTH_WHILE = 8
 _PLENTY = 2**40
 _MOST_DOUBLED = 12
@@ -38,6 +43,15 @@ class Raise(NamedTuple):
 
     level: Level
     amount: int
+    answer: Gain
+    is_least: bool
+
+
+class Raises(NamedTuple):
+    """Raising each of these levels by so much lets a job start, with this answer, and none of them
+    can be left out. `is_least`: of each, all smaller raises were tried with the others."""
+
+    amounts: dict[Level, int]
     answer: Gain
     is_least: bool
 
@@ -156,7 +170,9 @@ class Level:
             size = self.most if self.unit == "nodes" else self.most // max(1, cores)
             if limits.max_count >= size:
                 return _PLENTY
-        return own.max_nodes + max(0, limits.max_count - limits.active_count - own.max_nodes)
+        # without what the pass plans itself: that is placed anew
+        active = limits.active_count - limits.own.used_nodes
+        return max(own.max_nodes, limits.max_count - active)
 
 
 def levels(limits: Sequence[Limit], buckets: Sequence[NodeBucket]) -> Iterator[Level]:
@@ -188,7 +204,7 @@ def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
     alone = _alone(trial, job, request, level)
     if alone is None:
         return None
-    tries = min(_MOST_TRIES, TRIED_JOBS // (queue.ahead(job) + 1))
+    tries = min(MOST_STEPS, TRIED_JOBS // (queue.ahead(job) + 1))
     if tries >= _WORTH_WHILE and alone // level.grid < tries:
         for amount, _ in zip(level.steps(), range(tries), strict=False):
             answer = queue.run(job, partial(level.raise_on, amount=amount))
@@ -221,6 +237,76 @@ def least_raise_of_passes(
         if answer is not None:
             return Raise(level, amount, answer, False)
     return None
+
+
+def least_raises(
+    ask: Callable[[Change], Gain | None], raise_it: RaiseIt, among: Sequence[Level], tries: int
+) -> Raises | None:
+    """The least raises of several levels that let a job start together; None where none were found.
+
+    `raise_it` raises a level in what `ask` asks of: `Level.raise_on` or `Level.raise_in`. `tries`:
+    how many steps of each level may be asked; where these are too few, they need not be the least.
+    """
+
+    def asked(raised: Mapping[Level, int]) -> Gain | None:
+        return ask(partial(_raise_all, raise_it=raise_it, raised=raised))
+
+    amounts = dict.fromkeys(among, _PLENTY)
+    answer = asked(amounts)
+    if answer is None:
+        return None
+    for level in reversed(among):
+        others = {each: amount for each, amount in amounts.items() if each is not level}
+        without = asked(others) if others else None
+        if without is not None:
+            amounts, answer = others, without
+    is_least = True
+    for level in list(amounts):
+        found, is_every = _least_beside(asked, amounts, level, tries)
+        if found is None:
+            return None
+        amounts, answer = found
+        is_least = is_least and is_every
+    return Raises(amounts, answer, is_least)
+
+
+def _raise_all(state: Changeable, raise_it: RaiseIt, raised: Mapping[Level, int]) -> None:
+    for level, amount in raised.items():
+        raise_it(level, state, amount)
+
+
+def _least_beside(
+    asked: Callable[[Mapping[Level, int]], Gain | None],
+    amounts: Mapping[Level, int],
+    level: Level,
+    tries: int,
+) -> tuple[tuple[dict[Level, int], Gain] | None, bool]:
+    """The least raise of one level beside those of others, with the answer to all, and whether
+    every smaller one was tried; None where none was found."""
+    low = 0
+    for amount, _ in zip(level.steps(), range(tries), strict=False):
+        raised = {**amounts, level: amount}
+        answer = asked(raised)
+        if answer is not None:
+            return (raised, answer), True
+        low = amount
+    best: tuple[dict[Level, int], Gain] | None = None
+    high = low
+    for _ in range(_MOST_DOUBLED):
+        high = high * 2 or level.grid
+        answer = asked({**amounts, level: high})
+        if answer is not None:
+            best = {**amounts, level: high}, answer
+            break
+        low = high
+    while best is not None and high - low > level.grid:
+        middle = low + (high - low) // (2 * level.grid) * level.grid
+        answer = asked({**amounts, level: middle})
+        if answer is None:
+            low = middle
+        else:
+            high, best = middle, ({**amounts, level: middle}, answer)
+    return best, False
 
 
 def _what_all_take(queue: Queue, job: Job, level: Level) -> Raise | None:

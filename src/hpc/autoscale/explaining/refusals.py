@@ -25,20 +25,25 @@ from hpc.autoscale.explaining.limit_words import (
     too_small_in_words,
 )
 from hpc.autoscale.explaining.refusing import Refused, WhyNot
+from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
     a_property,
     at_time,
     in_time,
     listed,
+    meant,
     names_of,
     without_codes,
 )
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import SharedConstraint
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.packing.expr import IDENTITY_NAMES
+from hpc.autoscale.packing.amounts import Shown
+from hpc.autoscale.packing.compound import Refusals
+from hpc.autoscale.packing.expr import IDENTITY_NAMES, text_pattern
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.plaintext import in_words, on_one_line
@@ -66,7 +71,6 @@ SAID = {
     "NodeClosed": ("NodesClosed", "the nodes that would do take no work now"),
     "NodeUnusable": ("NodesClosed", "the nodes that would do cannot be used: {0}"),
     "NoSuchNode": ("NoSuchNode", "there is no node whose {1}"),
-    "CompoundFailure": ("NoAlternative", "a node satisfies none of {1} alternatives: {2}"),
     "InvalidSharedValue": ("PoolEmpty", "{0}"),
     "Never": ("NeverAllowed", "the job says: {1}"),
     "XORFailed": ("NoAlternative", "a node {0}"),
@@ -126,7 +130,7 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
         if job.is_served_by(bucket):
             note(unusable_cause(bucket, reason), bucket)
     for each in found.values():
-        _finish(each, known)
+        _finish(each, job)
     return sorted(found.values(), key=_order)
 
 
@@ -211,7 +215,12 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
             return _undefined(str(reject.facts[0]), known)
         case "InsufficientResource":
             name, has, needed = reject.facts
-            return Found("TooLarge", (name, str(needed)), facts=[has])
+            return Found("TooLarge", (name, needed), facts=[has])
+        case "CompoundFailure":
+            _, refusals = reject.facts
+            if isinstance(refusals, Refusals):
+                key = (reject.code, refusals.children)
+                return Found("NoAlternative", key, facts=[refusals.rejects()])
         case "SharedLimitReached":
             return _empty_pool(reject)
         case "InvalidOption":
@@ -265,11 +274,10 @@ def _unknown_value(
     short: str, said: str, wanted: list[object], values: list[object], bucket: NodeBucket
 ) -> Found:
     texts = [value for value in values if isinstance(value, str)]
-    guess = ""
-    for each in wanted:
-        if isinstance(each, str) and not guess:
-            guess = did_you_mean(each, texts)
-    if short == "vm_size" and len(wanted) == 1:
+    asked = [each for each in wanted if isinstance(each, str)]
+    guess = next((found for each in asked if (found := _guess(each, texts))), "")
+    is_pattern = any(text_pattern(each) is not None for each in asked)
+    if not is_pattern and short == "vm_size" and len(wanted) == 1:
         size = str(wanted[0])
         place = ht.Location(str(bucket.location))
         if _is_sold_elsewhere(size, place):
@@ -277,11 +285,20 @@ def _unknown_value(
             return Found("SizeNotInRegion", (said,), text)
         if size in vm_sizes.all_possible_vm_sizes():
             return Found("UnknownValue", (short, said), f"no nodearray has the VM size {size}")
-        near = vm_sizes.suggest_vm_size(size)
-        guess = guess or (f"; did you mean {near!r}?" if near else "")
+        suggested = vm_sizes.suggest_vm_size(size)
+        guess = guess or (f"; did you mean {suggested!r}?" if suggested else "")
     noun = {"vm_size": "VM size", "nodearray": "nodearray"}.get(short, short)
     has = "" if guess or not values else f"; nodes have {listed(map(repr, values))}"
-    return Found("UnknownValue", (short, said), f"no node has the {noun} {said}{guess or has}")
+    lacks = f"no {noun} matches {said}" if is_pattern else f"no node has the {noun} {said}"
+    return Found("UnknownValue", (short, said), f"{lacks}{guess or has}")
+
+
+def _guess(word: str, known: list[str]) -> str:
+    """As `did_you_mean`, also of a pattern."""
+    if text_pattern(word) is None:
+        return did_you_mean(word, known)
+    near = meant(word, known)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _is_sold_elsewhere(vm_size: str, place: ht.Location) -> bool:
@@ -426,15 +443,41 @@ def unusable_cause(bucket: NodeBucket, reason: str) -> Found:
     return Found(code, (bucket.vm_size, reason), text, said=reason)
 
 
-def _finish(found: Found, known: Known) -> None:
+def _finish(found: Found, job: Job) -> None:
     """Put into the text what is known only when all buckets were looked at."""
     if found.code == "TooLarge":
         name, needed = found.key
         numbers = sorted(found.facts, key=lambda has: _number(getattr(has, "value", has)))
         most = numbers[-1] if numbers else 0
+        # a size is written as the job writes it
+        for size in (v for v in values_of(constraints_of(job), str(name)) if isinstance(v, Size)):
+            needed, most = (
+                each.in_unit(unit_of(size)) if isinstance(each, Shown) else each
+                for each in (needed, most)
+            )
         found.text = f"the job needs {needed} {name} on one node, and the largest has {most}"
+    elif found.code == "NoAlternative" and found.facts:
+        each = [_nearest(rejects) for rejects in zip(*found.facts, strict=True)]
+        found.text = f"a node satisfies none of {len(each)} alternatives: {'; '.join(each)}"
     elif found.code == "OtherValue" and "{0}" in found.text:
         found.text = found.text.format(listed(found.facts))
+
+
+def _nearest(rejects: Sequence[Reject]) -> str:
+    """What all buckets say of one alternative: of amounts that of the one that is the nearest to
+    having enough."""
+    lacking = [each for each in rejects if each.code == "InsufficientResource"]
+    if not lacking:
+        return without_codes(rejects[0].explain())
+
+    def part(reject: Reject) -> float:
+        has, needed = (_number(getattr(each, "value", each)) for each in reject.facts[1:])
+        return has / needed if needed else 0.0
+
+    most = max(lacking, key=part)
+    others = {str(each.facts[1]) for each in lacking if each.facts[0] == most.facts[0]}
+    said = without_codes(most.explain())
+    return f"the largest {said}" if len(others) > 1 else said
 
 
 def causes_of(found: Sequence[Found]) -> tuple[Cause, ...]:

@@ -66,6 +66,12 @@ class Scene:
         return self.calculator.node_mgr.get_nodes()
 
     def job_names(self) -> list[str]:
-        """The names of all jobs."""
+        """The names of all jobs of the queue."""
         names = (getattr(job, "name", None) for job in self.jobs)
         return [str(name) for name in names if name]
+
+    def known_jobs(self) -> list[str]:
+        """The names of all jobs: of those of the queue, of those that were set aside, and of those
+        that run, which only their nodes need to have."""
+        running = (str(name) for node in self.nodes for name in node.assignments)
+        return list(dict.fromkeys([*self.job_names(), *self.set_aside, *running]))

@@ -16,6 +16,7 @@ from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.placing import Placer
 from hpc.autoscale.node.nodemanager.policies import arrange_by, policy_named
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.packing.amounts import Quantity, Unit
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.limits import Limit
@@ -116,17 +117,18 @@ class Supposition:
                 limit.max_cores, limit.max_nodes = cores, nodes
             self.changed()
 
-    def amounts(self, name: str) -> set[float]:
-        """How much of a resource new nodes and nodes that are there have free, each amount once; a
-        sized one in its own magnitude."""
-        found: set[float] = set()
+    def free(self, name: str) -> tuple[set[Quantity], Unit | None]:
+        """How much of a resource new nodes and nodes that are there have free, each amount once, in
+        base units; and the unit in which they have it, of a sized one."""
+        found: set[Quantity] = set()
+        unit: Unit | None = None
         for candidate in self._planner.candidates:
             for shape in {candidate.new_shape, *candidate.shapes}:
                 free = None if shape is None else shape.free.get(name)
                 if shape is not None and isinstance(free, (int, float)) and free > 0:
-                    unit = shape.units.get(name)
-                    found.add(free if unit is None else free / unit.factor)
-        return found
+                    unit = shape.units.get(name, unit)
+                    found.add(free)
+        return found, unit
 
     def pass_time(self, seconds: float) -> None:
         """So much later: capacity failures lie further back."""

@@ -6,11 +6,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 from hpc.autoscale import clock
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.packing.expr import text_pattern
 
 _MOST_NAMED = 3
 _CODE = re.compile(r"\b(?:[A-Z][a-z]+){2,}: ")
@@ -59,6 +62,17 @@ def how_jobs_wait(count: int, names: Sequence[str], is_never: bool | None, cause
     waits = "waits" if count == 1 else "wait"
     how = {True: "can never run", False: waits, None: f"{waits} or can never run"}[is_never]
     return f"{counted(count, 'job')} ({', '.join(names)}{more}) {how}: {cause}"
+
+
+def meant(word: str, known: Iterable[str]) -> list[str]:
+    """Known words that a word that is none of them was probably meant for, the closest first. Of a
+    shell pattern: those that it matches in another letter case, or without their `Standard_`."""
+    words = list(known)
+    if text_pattern(word) is not None:
+        patterns = [folded := word.lower(), f"standard_{folded}"]
+        return [each for each in words if any(fnmatchcase(each.lower(), p) for p in patterns)]
+    same = [each for each in words if sorted(each) == sorted(word)]
+    return list(dict.fromkeys([*same, *get_close_matches(word, words, n=3)]))
 
 
 def without_codes(text: str) -> str:

@@ -32,12 +32,6 @@ class Unit(NamedTuple):
     suffix: str
 
 
-_BYTE = Unit(1, "b")
-_LARGER = [Unit(1024**power, letter) for power, letter in ((4, "t"), (3, "g"), (2, "m"), (1, "k"))]
-_MANY = 1_000_000
-"""From so many bytes on nobody reads them as a number of bytes."""
-
-
 def is_amount(value: object) -> TypeGuard[Quantity]:
     """Whether a resource's value is a number that can be used up; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -85,9 +79,22 @@ def is_same(one: Quantity, other: Quantity) -> bool:
     return math.isclose(one, other, rel_tol=TOLERANCE)
 
 
+_READABLE = (Unit(2**30, "g"), Unit(2**20, "m"), Unit(2**10, "k"))
+_MOST_READ = 1_000_000
+
+
+def _readable_unit(value: Quantity) -> Unit:
+    """A unit in which so many bytes are a short number: a whole one where there is any, as that has
+    been written so."""
+    for unit in _READABLE:
+        if value % unit.factor == 0 and value < _MOST_READ * unit.factor:
+            return unit
+    return next(unit for unit in _READABLE if value >= unit.factor)
+
+
 class Shown:
     """An amount in base units as people write it, or any other value; the text is made when it is
-    read."""
+    read. Where a size would be a long number in its unit, it is written in a larger one."""
 
     __slots__ = ("unit", "value")
 
@@ -101,9 +108,13 @@ class Shown:
             return str(value)
         if unit is None:
             return f"{value:g}"
-        if unit == _BYTE and abs(value) >= _MANY:
-            unit = next(each for each in _LARGER if abs(value) >= each.factor)
+        if math.isfinite(value) and abs(value) >= _MOST_READ * unit.factor:
+            unit = _readable_unit(abs(value))
         return f"{value / unit.factor:g}{unit.suffix}"
+
+    def in_unit(self, unit: Unit) -> Shown:
+        """The same amount in another unit, where it is one of a sized resource."""
+        return self if self.unit is None else Shown(self.value, unit)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shown) and str(self) == str(other)

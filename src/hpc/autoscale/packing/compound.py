@@ -213,7 +213,7 @@ class AnyOf(_Composite):
             fit = child.fit(view)
             if isinstance(fit, Fit):
                 return fit if rank == fit.rank else Fit(fit.count, fit.take, fit.closes, rank)
-        return Reject("CompoundFailure", len(self.children), _Refusals(self.children, view))
+        return Reject("CompoundFailure", len(self.children), Refusals(self.children, view))
 
     def _sort(self) -> Mapping[object, Sequence[tuple[int, Expr]]]:
         """The alternatives, with their numbers, by the texts of the first property that the first
@@ -284,7 +284,7 @@ class ExactlyOne(_Composite):
                     return Reject("XORFailed", found[0][0], child)
         if found:
             return found[0][1]
-        return Reject("CompoundFailure", len(self.children), _Refusals(self.children, view))
+        return Reject("CompoundFailure", len(self.children), Refusals(self.children, view))
 
 
 class Negation(_Composite):
@@ -315,14 +315,14 @@ class Negation(_Composite):
         return f"not {self.children[0]}"
 
 
-class _Refusals:
-    """Refusals of several alternatives as one text, made when it is printed. A node that may change
-    until then is asked at once."""
+class Refusals:
+    """Refusals of several alternatives (`children`) as one text, made when it is printed. A node
+    that may change until then is asked at once."""
 
-    __slots__ = ("_children", "_rejects", "_view")
+    __slots__ = ("_rejects", "_view", "children")
 
     def __init__(self, children: Sequence[Expr], view: View) -> None:
-        self._children = children
+        self.children = children
         self._view = view
         self._rejects: list[Reject] | None = None
         if not isinstance(view, NodeShape):
@@ -331,7 +331,7 @@ class _Refusals:
     def rejects(self) -> list[Reject]:
         """The refusals, in order."""
         if self._rejects is None:
-            fits = [child.fit(self._view) for child in self._children]
+            fits = [child.fit(self._view) for child in self.children]
             self._rejects = [fit for fit in fits if isinstance(fit, Reject)]
         return self._rejects
 
@@ -339,10 +339,10 @@ class _Refusals:
         return "; ".join(reject.explain() for reject in self.rejects())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Refusals) and self.rejects() == other.rejects()
+        return isinstance(other, Refusals) and self.rejects() == other.rejects()
 
     def __hash__(self) -> int:
-        return hash(len(self._children))
+        return hash(len(self.children))
 
 
 def _is_choice_in_the_way(children: Sequence[Expr]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Stand(StrEnum):
@@ -61,6 +61,15 @@ class Cause:
         return f"{self.where}: {self.text}" if self.where else self.text
 
 
+class Part(NamedTuple):
+    """One of several changes that must be made together, with the meanings that `Fix` gives these
+    words."""
+
+    subject: str
+    amount: float
+    unit: str
+
+
 @dataclass(frozen=True)
 class Fix:
     """A change that lets a job start, found by asking with that change.
@@ -73,6 +82,7 @@ class Fix:
     - `nodes`: how many nodes would start for the job then, by bucket, and `price_per_hour` what
       these cost in US dollars; None where the price of one is not known
     - `is_least`: whether every smaller change of the kind was ruled out
+    - `parts`: where several limits must be raised together, each of them; `amount` is None then
     - `is_certain`: whether a pass with that change would start the job as things are; otherwise it
       may, and the text says so
     """
@@ -86,6 +96,7 @@ class Fix:
     price_per_hour: float | None = None
     is_least: bool = True
     is_certain: bool = True
+    parts: tuple[Part, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -99,6 +110,7 @@ class Fix:
             "price_per_hour": self.price_per_hour,
             "is_least": self.is_least,
             "is_certain": self.is_certain,
+            "parts": [part._asdict() for part in self.parts],
         }
 
     def __str__(self) -> str:
