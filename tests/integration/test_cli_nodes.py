@@ -86,10 +86,24 @@ def test_nodearrays_that_the_cluster_does_not_have(grid, command, name):
     assert grid.errors == ""
 
 
+def test_limits_in_constraints_of_buckets(grid):
+    """Limits are resources there, as far as bounds, choices and conditions go, and no typos."""
+    plain = "node.placement_group=null"
+    assert len(grid.json("buckets", BIG, "-C", "available_count=10", "-C", plain)) == 1
+    assert grid.json("buckets", BIG, "-C", "available_count=11", "-C", plain) == []
+    assert grid.json("buckets", BIG, "-C", '{"not": {"available_count": 10}}', "-C", plain) == []
+    either = '{"or": [{"family_available_count": 300000}, {"nodearray_max_count": 1}]}'
+    assert len(grid.json("buckets", BIG, "-C", either, "-C", plain)) == 1
+    assert grid.errors == ""
+    grid("buckets", "-C", "availble_count=10")
+    assert "'availble_count'; did you mean 'available_count'?" in grid.errors
+
+
 def test_buckets_do_not_change_what_can_be_asked_for(grid):
-    """Showing limits in the place of resources does not make them resources."""
+    """Limits are resources for the command `buckets` alone: no node has them."""
     grid("buckets")
-    assert grid.json("buckets", BIG, "-C", "available_count=1") == []
+    grid("create_nodes", "-d", "-C", "available_count=1", code=1)
+    assert "available_count" in grid.errors
 
 
 def test_limits(grid):
