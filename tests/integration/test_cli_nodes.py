@@ -106,6 +106,16 @@ def test_buckets_do_not_change_what_can_be_asked_for(grid):
     assert "available_count" in grid.errors
 
 
+def test_a_placement_group_that_has_no_name(grid):
+    """Is refused before anything is planned or created."""
+    for name in ("bad name", "a/b"):
+        grid("create_nodes", "-a", "htc", "-p", name, code=1)
+        assert f"expected letters, digits, _ and - in a placement group, found {name!r}" in (
+            grid.errors
+        )
+    assert not grid.cluster.nodes
+
+
 def test_limits(grid):
     """Every limit of every bucket, as JSON unless asked otherwise."""
     rows = grid.json("limits")

@@ -12,6 +12,7 @@ from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_faile
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.unknown import check_vm_sizes
+from hpc.autoscale.config.naming import checked_placement_group
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
@@ -172,6 +173,7 @@ def _plan(
 
 
 def _offer_placement_group(config: Config, nodearray: str | None, placement_group: str) -> None:
+    checked_placement_group(placement_group, "--placement-group")
     section = config.setdefault("nodearrays", {}).setdefault(nodearray or "default", {})
     groups = section.setdefault("placement_groups", [])
     if placement_group not in groups:

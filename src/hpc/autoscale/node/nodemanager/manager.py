@@ -18,7 +18,11 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.listed import Listed
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
-from hpc.autoscale.config.naming import unknown_nodearrays
+from hpc.autoscale.config.naming import (
+    check_placement_groups,
+    checked_placement_group,
+    unknown_nodearrays,
+)
 from hpc.autoscale.config.timeouts import parse_boot_timeout
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import operations, vm_sizes
@@ -33,7 +37,6 @@ from hpc.autoscale.node.default_resources import (
 from hpc.autoscale.node.guards import Gate
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.node import checked_placement_group
 from hpc.autoscale.node.nodemanager.building import Built, Unusable
 from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artificial_bucket
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
@@ -438,11 +441,12 @@ def new_node_manager(
     otherwise; passing False defines them whatever it says. `existing_nodes` is accepted and not
     used: see `add_unmanaged_nodes`. CycleCloudError when the cluster cannot be read, or when what
     it says contradicts itself; ConfigurationException, before anything is read, when the `packing`
-    section cannot be understood.
+    section or a name of a placement group cannot be understood.
     """
     if logging.is_configured(config):
         logging.initialize_logging(config)
     policy, weights = _packing(config)
+    check_placement_groups(config)
     entries = config.get("default_resources")
     definitions = definitions_from_config(entries) if entries else []
     vm_sizes.configure(config)
