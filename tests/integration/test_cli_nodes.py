@@ -62,6 +62,13 @@ def test_columns_that_nothing_has(grid, argv):
     ]
 
 
+def test_columns_with_a_default(grid):
+    """Are no doubt: whoever gives one expects that there may be no value."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready")
+    assert grid("nodes", "-o", "name,foo:bar").split() == ["NAME", "FOO", "htc-1", "bar"]
+    assert grid.errors == ""
+
+
 @pytest.mark.parametrize("command", ["buckets", "nodes", "create_nodes"])
 def test_resources_that_nothing_has(grid, command):
     """Are named on stderr with a guess, wherever in a constraint they are."""
@@ -114,6 +121,25 @@ def test_a_placement_group_that_has_no_name(grid):
             grid.errors
         )
     assert not grid.cluster.nodes
+
+
+@pytest.mark.parametrize("given", ["[1]", "5", "0", '"text"', "true", "[]"])
+@pytest.mark.parametrize(
+    ("option", "name"), [("-S", "--software-configuration"), ("-O", "--node-attribute-overrides")]
+)
+def test_overrides_that_are_no_objects(grid, option, name, given):
+    """Are refused with their option before anything is read, planned or locked."""
+    grid.cluster.get_cluster_status = None  # nobody asks
+    grid("create_nodes", option, given, code=1)
+    assert f"{name}: expected an object, found {given}" in grid.errors
+
+
+def test_a_configuration_among_overrides_that_is_no_object(grid):
+    """Is refused as well; where there is none it is made of what -S gives."""
+    grid("create_nodes", "-S", '{"a": 1}', "-O", '{"Configuration": 5}', code=1)
+    said = "--node-attribute-overrides: Configuration: expected an object, found 5"
+    assert said in grid.errors
+    grid("create_nodes", "-S", "null", "-O", "null", "-d")
 
 
 def test_limits(grid):
