@@ -7,6 +7,7 @@ import re
 import pytest
 
 from builders.grid_cli import grid as grid
+from hpc.autoscale.ccbindings.errors import Conflict
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 
@@ -540,11 +541,66 @@ def test_all_nodes_on_a_terminal(grid, monkeypatch, command, every):
     assert grid.errors == ""
 
 
-def test_nodes_to_keep_alive_are_not_deleted(grid):
-    """Unless one insists."""
+@pytest.mark.parametrize("options", [[], ["--force"]])
+def test_nodes_to_keep_alive_are_not_deleted(grid, options):
+    """Whoever insists, since CycleCloud refuses: nothing is drained, and what helps is said."""
     grid.cluster.add_node("htc-1", "htc", state="Ready", keep_alive=True)
-    grid("delete_nodes", "-N", "htc-1", code=1)
+    grid.scheduler.meanwhile = lambda: pytest.fail("something was drained")
+    assert grid("delete_nodes", "-N", "htc-1", *options, code=1) == ""
     assert "kept alive" in grid.errors
+    assert "clear KeepAlive of the node first" in grid.errors
+
+
+def test_nodes_to_keep_alive_can_be_removed(grid):
+    """From the scheduler, where somebody insists: they are not deleted then."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", keep_alive=True)
+    grid("remove_nodes", "-N", "htc-1", code=1)
+    assert "(--force to do it nevertheless) [KeepAlive]" in grid.errors
+    assert "htc-1" in grid("remove_nodes", "-N", "htc-1", "--force")
+
+
+def _keep(grid, *names):
+    """Let nodes be kept alive from the moment on in which they are drained."""
+    for name in names:
+        grid.cluster.nodes[name].keep_alive = True
+
+
+@pytest.mark.parametrize("kept", [["htc-1"], ["htc-1", "htc-2"]])
+def test_nodes_that_cannot_be_deleted_are_undrained(two_nodes, monkeypatch, kept):
+    """By a driver that can do that; the others go, and the error says why some do not."""
+    undrained = []
+
+    def handle_undraining(self, nodes):
+        undrained.extend(node.name for node in nodes)
+        return nodes
+
+    monkeypatch.setattr(type(two_nodes.scheduler), "handle_undraining", handle_undraining)
+    two_nodes.scheduler.meanwhile = lambda: _keep(two_nodes, *kept)
+    out = two_nodes("delete_nodes", "-N", "htc-1,htc-2", "--force", code=1)
+    assert undrained == kept
+    assert "Undrained the following nodes:" in out
+    assert "could not be deleted: cluster clusty: htc-1: KeepAlive is set" in two_nodes.errors
+    removed = out.partition("Removed")[2]
+    assert ("htc-2" in removed, "htc-1" in removed) == ("htc-2" not in kept, False)
+
+
+def test_nodes_that_a_refusal_leaves_drained(two_nodes, monkeypatch):
+    """Are undrained as well; a driver that cannot, or fails at it, leaves them to a person."""
+
+    def refuse(*args, **known):
+        raise Conflict("clusty", 409, "clear it first")
+
+    def fail(self, nodes):
+        raise RuntimeError("no connection")
+
+    monkeypatch.setattr(two_nodes.cluster, "delete_nodes", refuse)
+    two_nodes("delete_nodes", "-N", "htc-2", "--force", code=1)
+    assert "`join_nodes` lets them in: htc-2\n" in two_nodes.errors
+    assert "clear it first" in two_nodes.errors
+    monkeypatch.setattr(type(two_nodes.scheduler), "handle_undraining", fail)
+    two_nodes("delete_nodes", "-N", "htc-2", "--force", code=1)
+    assert "lets them in: htc-2 (undraining nodes: no connection)" in two_nodes.errors
+    assert "clear it first" in two_nodes.errors
 
 
 @pytest.mark.parametrize("command", ["delete_nodes", "restart_nodes", "reimage_nodes"])
