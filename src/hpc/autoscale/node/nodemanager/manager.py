@@ -296,7 +296,9 @@ class NodeManager:
         self._define(DefaultResource((), name, value) for name, value in SYSTEM_DEFAULTS.items())
 
     def _define(self, definitions: Iterable[DefaultResource]) -> None:
-        if self._inventory.define(definitions):
+        try:
+            self._inventory.define(definitions)
+        finally:
             self._placer.forget_defaults()
 
     def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
