@@ -271,7 +271,8 @@ class Job:
         plan = None if explain else placer.place_at_once(compiled, request, self.__name)
         if plan is None:
             own = partial(self._compile, own=True)
-            failed_as = _REFUSED_AS[all_or_nothing] if is_queued else None
+            slots = self.iterations if all_or_nothing else request.units
+            failed_as = (_REFUSED_AS[all_or_nothing], slots) if is_queued else None
             result = placer.place(Ask(compiled, request, self.__name, failed_as, own))
             units = result.total_slots if result else 0
         else:
