@@ -372,5 +372,5 @@ class IdleMachines:
 
 
 def _refusal(constraints: Sequence[NodeConstraint], machine: Node) -> SatisfiedResult | None:
-    answers = (constraint.satisfied_by_node(machine) for constraint in constraints)
+    answers = (results.answer_of(constraint, machine) for constraint in constraints)
     return next((answer for answer in answers if not answer), None)
