@@ -24,7 +24,7 @@ from hpc.autoscale.config.naming import (
     unknown_nodearrays,
 )
 from hpc.autoscale.config.timeouts import parse_boot_timeout
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, check_kinds
 from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import compile_constraints, get_constraints
@@ -240,6 +240,7 @@ class NodeManager:
         is a success too. `assignment_id` is noted on every node used (made up when None).
         `node_namer` is accepted and not used; see `set_node_name_hook`. A failure changes nothing.
         """
+        check_kinds("allocate", int | None, node_count=node_count, slot_count=slot_count)
         given = constraints if isinstance(constraints, (list, tuple)) else [constraints or {}]
         parsed = get_constraints(given)
         if not allow_existing:
@@ -433,11 +434,12 @@ def _packing(config: dict[str, Any]) -> tuple[str, Weights | None]:
 
 
 def new_node_manager(
-    config: dict[str, Any],
+    config: str | dict[str, Any],
     existing_nodes: object = None,
     disable_default_resources: bool = True,
 ) -> NodeManager:
-    """The nodes of the cluster that `config` names, as they are now.
+    """The nodes of the cluster that `config` names (a dict, or the path of a file), as they are
+    now.
 
     System default resources are defined unless the configuration's `disable_default_resources` says
     otherwise; passing False defines them whatever it says. `existing_nodes` is accepted and not
@@ -445,6 +447,8 @@ def new_node_manager(
     it says contradicts itself; ConfigurationException, before anything is read, when the `packing`
     section or a name of a placement group cannot be understood.
     """
+    if not isinstance(config, dict):
+        config = configuration.loaded(config)
     if logging.is_configured(config):
         logging.initialize_logging(config)
     policy, weights = _packing(config)
