@@ -18,10 +18,11 @@ from builders import case_replay
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
 from hpc.autoscale import cli
 from hpc.autoscale.job.demand import DemandResult
-from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.testing import a_config
 from hpc.autoscale.util import new_singleton_lock
 
@@ -205,3 +206,46 @@ def test_properties_of_existing_nodes_match_nothing(wanted):
 def test_a_tuple_of_values_is_as_a_list():
     """As a text of JSON it is one anyway."""
     assert get_constraint({"owner": ("a", "b")}) == get_constraint({"owner": ["a", "b"]})
+
+
+def test_overrides_of_the_way_to_the_nodes_are_not_called():
+    """Queues go to the engine at once; who calls an override directly gets it."""
+    called = []
+
+    class OwnJob(Job):
+        def do_allocate(self, node_mgr, allow_existing, all_or_nothing):
+            called.append("do_allocate")
+            return super().do_allocate(node_mgr, allow_existing, all_or_nothing)
+
+    class OwnCalculator(DemandCalculator):
+        def _add_job(self, job):
+            called.append("_add_job")
+            return super()._add_job(job)
+
+    class OwnManager(NodeManager):
+        def allocate(self, *args, **kwargs):
+            called.append("allocate")
+            return super().allocate(*args, **kwargs)
+
+    node_mgr = a_manager()
+    node_mgr.__class__ = OwnManager
+    calculator = OwnCalculator({}, node_mgr)
+    calculator.add_job(OwnJob("a", {"ncpus": 1}))
+    calculator.add_jobs([OwnJob("b", {"ncpus": 1})])
+    assert node_mgr.new_nodes[0].assignments == {"a", "b"}
+    assert called == []
+    OwnJob("c", {"ncpus": 1}).do_allocate(node_mgr, True, False)
+    calculator._add_job(Job("d", {"ncpus": 1}))
+    node_mgr.allocate({"ncpus": 1}, slot_count=1)
+    assert called == ["do_allocate", "_add_job", "allocate"]
+
+
+@pytest.mark.parametrize("verb", ["delete", "shutdown_nodes", "restart_nodes", "start_nodes"])
+def test_management_results_have_their_request_ids(verb):
+    """One for each call of the server; none where nothing was asked of it."""
+    cluster = an_htc_cluster()
+    cluster.add_node("htc-1", "htc", state="Ready")
+    node_mgr = a_manager(cluster)
+    (request_id,) = getattr(node_mgr, verb)(node_mgr.get_nodes()).request_ids
+    assert request_id
+    assert getattr(node_mgr, verb)([]).request_ids is None

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from builders.grid_cli import grid as grid
+from hpc.autoscale.ccbindings.errors import Conflict
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 
@@ -62,6 +63,13 @@ def test_columns_that_nothing_has(grid, argv):
     ]
 
 
+def test_columns_with_a_default(grid):
+    """Are no doubt: whoever gives one expects that there may be no value."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready")
+    assert grid("nodes", "-o", "name,foo:bar").split() == ["NAME", "FOO", "htc-1", "bar"]
+    assert grid.errors == ""
+
+
 @pytest.mark.parametrize("command", ["buckets", "nodes", "create_nodes"])
 def test_resources_that_nothing_has(grid, command):
     """Are named on stderr with a guess, wherever in a constraint they are."""
@@ -86,10 +94,53 @@ def test_nodearrays_that_the_cluster_does_not_have(grid, command, name):
     assert grid.errors == ""
 
 
+def test_limits_in_constraints_of_buckets(grid):
+    """Limits are resources there, as far as bounds, choices and conditions go, and no typos."""
+    plain = "node.placement_group=null"
+    assert len(grid.json("buckets", BIG, "-C", "available_count=10", "-C", plain)) == 1
+    assert grid.json("buckets", BIG, "-C", "available_count=11", "-C", plain) == []
+    assert grid.json("buckets", BIG, "-C", '{"not": {"available_count": 10}}', "-C", plain) == []
+    either = '{"or": [{"family_available_count": 300000}, {"nodearray_max_count": 1}]}'
+    assert len(grid.json("buckets", BIG, "-C", either, "-C", plain)) == 1
+    assert grid.errors == ""
+    grid("buckets", "-C", "availble_count=10")
+    assert "'availble_count'; did you mean 'available_count'?" in grid.errors
+
+
 def test_buckets_do_not_change_what_can_be_asked_for(grid):
-    """Showing limits in the place of resources does not make them resources."""
+    """Limits are resources for the command `buckets` alone: no node has them."""
     grid("buckets")
-    assert grid.json("buckets", BIG, "-C", "available_count=1") == []
+    grid("create_nodes", "-d", "-C", "available_count=1", code=1)
+    assert "available_count" in grid.errors
+
+
+def test_a_placement_group_that_has_no_name(grid):
+    """Is refused before anything is planned or created."""
+    for name in ("bad name", "a/b"):
+        grid("create_nodes", "-a", "htc", "-p", name, code=1)
+        assert f"expected letters, digits, _ and - in a placement group, found {name!r}" in (
+            grid.errors
+        )
+    assert not grid.cluster.nodes
+
+
+@pytest.mark.parametrize("given", ["[1]", "5", "0", '"text"', "true", "[]"])
+@pytest.mark.parametrize(
+    ("option", "name"), [("-S", "--software-configuration"), ("-O", "--node-attribute-overrides")]
+)
+def test_overrides_that_are_no_objects(grid, option, name, given):
+    """Are refused with their option before anything is read, planned or locked."""
+    grid.cluster.get_cluster_status = None  # nobody asks
+    grid("create_nodes", option, given, code=1)
+    assert f"{name}: expected an object, found {given}" in grid.errors
+
+
+def test_a_configuration_among_overrides_that_is_no_object(grid):
+    """Is refused as well; where there is none it is made of what -S gives."""
+    grid("create_nodes", "-S", '{"a": 1}', "-O", '{"Configuration": 5}', code=1)
+    said = "--node-attribute-overrides: Configuration: expected an object, found 5"
+    assert said in grid.errors
+    grid("create_nodes", "-S", "null", "-O", "null", "-d")
 
 
 def test_limits(grid):
@@ -490,11 +541,66 @@ def test_all_nodes_on_a_terminal(grid, monkeypatch, command, every):
     assert grid.errors == ""
 
 
-def test_nodes_to_keep_alive_are_not_deleted(grid):
-    """Unless one insists."""
+@pytest.mark.parametrize("options", [[], ["--force"]])
+def test_nodes_to_keep_alive_are_not_deleted(grid, options):
+    """Whoever insists, since CycleCloud refuses: nothing is drained, and what helps is said."""
     grid.cluster.add_node("htc-1", "htc", state="Ready", keep_alive=True)
-    grid("delete_nodes", "-N", "htc-1", code=1)
+    grid.scheduler.meanwhile = lambda: pytest.fail("something was drained")
+    assert grid("delete_nodes", "-N", "htc-1", *options, code=1) == ""
     assert "kept alive" in grid.errors
+    assert "clear KeepAlive of the node first" in grid.errors
+
+
+def test_nodes_to_keep_alive_can_be_removed(grid):
+    """From the scheduler, where somebody insists: they are not deleted then."""
+    grid.cluster.add_node("htc-1", "htc", state="Ready", keep_alive=True)
+    grid("remove_nodes", "-N", "htc-1", code=1)
+    assert "(--force to do it nevertheless) [KeepAlive]" in grid.errors
+    assert "htc-1" in grid("remove_nodes", "-N", "htc-1", "--force")
+
+
+def _keep(grid, *names):
+    """Let nodes be kept alive from the moment on in which they are drained."""
+    for name in names:
+        grid.cluster.nodes[name].keep_alive = True
+
+
+@pytest.mark.parametrize("kept", [["htc-1"], ["htc-1", "htc-2"]])
+def test_nodes_that_cannot_be_deleted_are_undrained(two_nodes, monkeypatch, kept):
+    """By a driver that can do that; the others go, and the error says why some do not."""
+    undrained = []
+
+    def handle_undraining(self, nodes):
+        undrained.extend(node.name for node in nodes)
+        return nodes
+
+    monkeypatch.setattr(type(two_nodes.scheduler), "handle_undraining", handle_undraining)
+    two_nodes.scheduler.meanwhile = lambda: _keep(two_nodes, *kept)
+    out = two_nodes("delete_nodes", "-N", "htc-1,htc-2", "--force", code=1)
+    assert undrained == kept
+    assert "Undrained the following nodes:" in out
+    assert "could not be deleted: cluster clusty: htc-1: KeepAlive is set" in two_nodes.errors
+    removed = out.partition("Removed")[2]
+    assert ("htc-2" in removed, "htc-1" in removed) == ("htc-2" not in kept, False)
+
+
+def test_nodes_that_a_refusal_leaves_drained(two_nodes, monkeypatch):
+    """Are undrained as well; a driver that cannot, or fails at it, leaves them to a person."""
+
+    def refuse(*args, **known):
+        raise Conflict("clusty", 409, "clear it first")
+
+    def fail(self, nodes):
+        raise RuntimeError("no connection")
+
+    monkeypatch.setattr(two_nodes.cluster, "delete_nodes", refuse)
+    two_nodes("delete_nodes", "-N", "htc-2", "--force", code=1)
+    assert "`join_nodes` lets them in: htc-2\n" in two_nodes.errors
+    assert "clear it first" in two_nodes.errors
+    monkeypatch.setattr(type(two_nodes.scheduler), "handle_undraining", fail)
+    two_nodes("delete_nodes", "-N", "htc-2", "--force", code=1)
+    assert "lets them in: htc-2 (undraining nodes: no connection)" in two_nodes.errors
+    assert "clear it first" in two_nodes.errors
 
 
 @pytest.mark.parametrize("command", ["delete_nodes", "restart_nodes", "reimage_nodes"])

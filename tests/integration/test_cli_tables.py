@@ -128,6 +128,20 @@ def test_unknown_columns_are_refused(azscale, simulator, command):
     assert simulator.cluster("demo").nodes() == []
 
 
+@pytest.mark.parametrize("command", ["demand", "nodes", "buckets"])
+def test_a_column_with_a_default_is_not_refused(azscale, command):
+    """Whoever gives one expects that there may be no value."""
+    assert azscale(command, "-o", "name,stat:none").split()[:2] == ["NAME", "STAT"]
+    assert "column" not in azscale.err
+
+
+def test_limits_in_constraints_of_buckets_are_known(azscale):
+    """They are no unknown resources, however many nodes are asked for."""
+    assert len(azscale("buckets", "-C", "available_count=41").splitlines()) == 2
+    assert len(azscale("buckets", "-C", "available_count=1000000").splitlines()) == 1
+    assert azscale.err == ""
+
+
 @pytest.mark.parametrize("command", ["nodes", "buckets", "create_nodes"])
 @pytest.mark.parametrize(("given", "meant"), [("ncpsu=1", "ncpus"), ("nodearray=hct", "htc")])
 def test_unknown_names_in_constraints_are_refused(azscale, simulator, command, given, meant):

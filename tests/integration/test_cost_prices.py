@@ -261,6 +261,21 @@ def test_a_service_that_is_down_is_not_asked_for_every_size(server, caplog):
     assert len([r for r in caplog.records if r.levelname == "WARNING"]) == 1
 
 
+def test_while_a_service_is_down_errors_name_their_own_question(server):
+    """And that it was not asked, and why not: what the first question came to."""
+    server.on("GET", PRICES, Answer(503, b""))
+    cost = costs(server.url)
+    cost.get_job(*SIZE, False)
+    for size in ("Standard_Unheard_Of", "Standard_Never_Heard"):
+        with pytest.raises(PriceServiceUnavailable) as caught:
+            cost.get_job(size, "eastus", False)
+        assert size in caught.value.url
+        assert size in str(caught.value)
+        assert "not asked: the service did not answer a moment ago (HTTP 503" in str(caught.value)
+        assert SIZE[0] not in str(caught.value)
+    assert len(server.requests) == 3
+
+
 def test_trouble_that_passes(server):
     """Is waited for: as long as the service asks for, or a moment."""
     time = FakeTime()

@@ -14,7 +14,7 @@ from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.testing import a_host, a_job
-from hpc.autoscale.util import SingletonFileLock
+from hpc.autoscale.util import SingletonFileLock, parse_boot_timeout
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
@@ -445,3 +445,12 @@ def test_a_reporter_hears_of_the_pass(cluster, scheduler):
     config = {"cluster_name": "clusty", "_mock_bindings": cluster}
     summary = Autoscaler(config, scheduler, reporter=reporter).run_once()
     assert reporter.heard == [False, summary]
+
+
+def test_a_boot_timeout_of_nothing(run, cluster):
+    """Is refused before anything is done; upstream's function reads it as ever."""
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    with pytest.raises(ConfigurationException, match="every node would be given up before it"):
+        run(boot_timeout=0)
+    assert cluster.nodes["htc-1"].target_state == "Started"
+    assert parse_boot_timeout({"boot_timeout": 0}) == 0

@@ -55,6 +55,28 @@ def test_constraints_that_are_neither(text):
         clilib.constraint_type(text)
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "NaN", "-Infinity", "1e999", "1,nan"])
+def test_numbers_that_json_does_not_have(number):
+    """Are refused in short, where quotes make them text, and in JSON."""
+    with pytest.raises(ArgumentTypeError, match="expected a finite number"):
+        clilib.constraint_type(f"a={number}")
+    assert json.loads(clilib.constraint_type(f"a='{number}'")) == {"a": number}
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_constants_that_json_does_not_have(constant, tmp_path):
+    """Are refused in constraints, in what is given as JSON, and in files of it."""
+    text = f'{{"a": {constant}}}'
+    with pytest.raises(ArgumentTypeError):
+        clilib.constraint_type(text)
+    with pytest.raises(ArgumentTypeError, match=f"{constant} is no JSON"):
+        clilib.json_type(text)
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(ArgumentTypeError, match=f"{constant} is no JSON"):
+        clilib.json_type(str(path))
+
+
 def test_json(tmp_path):
     """From a file when there is one of that name, else as it stands."""
     path = tmp_path / "a.json"

@@ -3,7 +3,9 @@
 import pytest
 
 from builders.nodes import a_manager, an_htc_cluster, names
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import Memory
+from hpc.autoscale.node.default_resources import DefaultResourceError
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodemanager import new_node_manager
 
@@ -178,3 +180,43 @@ def test_example_node_of_any_size():
     assert (node.name, node.vm_size, node.vcpu_count) == ("__example__", "Standard_E8s_v3", 8)
     assert (node.resources["ncpus"], node.resources["big"], node.exists) == (8, True, False)
     assert manager.get_nodes() == []
+
+
+def _fails_for(size):
+    def value(node):
+        if node.vm_size == size:
+            raise ValueError("no such licence")
+        return 1
+
+    return value
+
+
+def test_a_function_that_raises_is_not_kept():
+    """The error names the resource and whose it was to be; later calls go as if it had never been
+    defined."""
+    binding = MockClusterBinding("clusty")
+    binding.add_nodearray("htc", {})
+    binding.add_bucket("htc", "Standard_F4", 10, 10)
+    binding.add_bucket("htc", "Standard_F8", 10, 10)
+    binding.add_node("htc-1", "htc", "Standard_F4")
+    node_mgr = new_node_manager({"_mock_bindings": binding})
+    new = r"default resource 'p': .*new nodes of htc, Standard_F8, found ValueError: no such lic"
+    with pytest.raises(DefaultResourceError, match=new) as caught:
+        node_mgr.add_default_resource({}, "p", _fails_for("Standard_F8"))
+    assert isinstance(caught.value.__cause__, ValueError)
+    node_mgr.add_default_resource({}, "q", 1)
+    assert {bucket.resources["q"] for bucket in node_mgr.get_buckets()} == {1}
+    node_mgr.add_unmanaged_nodes([UnmanagedNode("tux", {"ncpus": 4})])
+    assert len(node_mgr.allocate([{"q": 1}, {"node.exists": False}], node_count=12).nodes) == 12
+    node_mgr.add_default_resource({}, "p", 2)
+    (big,) = (b for b in node_mgr.get_buckets() if b.vm_size == "Standard_F8")
+    assert big.resources["p"] == 2
+
+
+def test_a_function_that_raises_for_a_node():
+    """Which, by its name."""
+    node_mgr = new_node_manager({"_mock_bindings": MockClusterBinding("clusty")})
+    node_mgr.add_default_resource({}, "p", _fails_for("Standard_F8"))
+    tux = UnmanagedNode("tux", {}, vm_size="Standard_F8", location="westus")
+    with pytest.raises(DefaultResourceError, match=r"'p': .*node tux \(.*Standard_F8\)"):
+        node_mgr.add_unmanaged_nodes([tux])

@@ -80,11 +80,19 @@ def test_scattered_jobs_are_all_or_nothing():
     """By nodes and by slots (W80)."""
     calculator = a_calculator(running(0, available=3))
     result = calculator._add_job(Job("a", {"exclusive": True}, node_count=4))
-    assert (result.status, result.total_slots, bool(result.reasons)) == ("CompoundFailure", 4, True)
+    assert (result.status, bool(result.reasons)) == ("CompoundFailure", True)
     assert len(calculator._add_job(Job("b", {"exclusive": True}, node_count=3)).nodes) == 3
     scattered = Job("c", {"ncpus": 1}, iterations=2, packing_strategy="scatter")
     refused = calculator._add_job(scattered)
     assert (refused.status, scattered.iterations_remaining) == ("CompoundFailure", 2)
+
+
+@pytest.mark.parametrize(("iterations", "node_count"), [(1, 50), (7, 50), (7, 0)])
+def test_a_scattered_job_that_failed_names_its_iterations(iterations, node_count):
+    """Whether it asks for nodes or for slots, as published."""
+    job = Job("s", {"ncpus": 1}, iterations, node_count, packing_strategy="scatter")
+    result = a_calculator(running(0, available=3))._add_job(job)
+    assert (result.status, result.total_slots) == ("CompoundFailure", iterations)
 
 
 def test_packed_jobs_take_what_there_is():

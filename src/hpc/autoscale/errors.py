@@ -8,6 +8,7 @@ expected, what was found and where. The published exception types of other modul
 
 from collections.abc import Iterable
 from reprlib import Repr
+from types import UnionType
 
 from hpc.autoscale.plaintext import on_one_line
 
@@ -66,6 +67,10 @@ class LockUnusableError(MultipleInstancesError):
 
 class ReadOnlyModeException(AutoscaleError):
     """A change was asked of something that was opened for reading only."""
+
+
+class InvalidArgument(AutoscaleError, AssertionError):
+    """An argument of a published function is of the wrong kind."""
 
 
 class ConstraintError(AutoscaleError):
@@ -129,6 +134,15 @@ def unreadable(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
     return f"it cannot be read: {error.strerror or error}"
+
+
+def check_kinds(where: str, kind: type | UnionType, **given: object) -> None:
+    """InvalidArgument for the first of the arguments that is not of a kind: a type, or several as
+    in `int | None`."""
+    for what, value in given.items():
+        if not isinstance(value, kind):
+            said = kind.__name__ if isinstance(kind, type) else str(kind).replace(" | ", " or ")
+            raise InvalidArgument(f"{where}: expected {what} to be {said}, found {value!r}")
 
 
 def counted(count: int, noun: str) -> str:

@@ -7,6 +7,7 @@ message.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -54,8 +55,8 @@ def json_type(text: str) -> Any:
     try:
         if os.path.exists(text):
             with open(text, encoding="utf-8") as stream:
-                return json.load(stream)
-        return json.loads(text)
+                return json.load(stream, parse_constant=_no_json)
+        return json.loads(text, parse_constant=_no_json)
     except OSError as problem:
         raise ArgumentTypeError(f"{text}: {unreadable(problem)}") from problem
     except ValueError as problem:
@@ -67,6 +68,11 @@ def json_type(text: str) -> Any:
         ) from problem
 
 
+def _no_json(constant: str) -> NoReturn:
+    """Python reads NaN and Infinity, which JSON does not have."""
+    raise ValueError(f"{constant} is no JSON")
+
+
 def _begins_as_json(text: str) -> bool:
     return text.lstrip()[:1] in ("{", "[", '"')
 
@@ -74,7 +80,7 @@ def _begins_as_json(text: str) -> bool:
 def constraint_type(text: str) -> str:
     """A constraint as JSON text: either given as such, or as `name=value` or `name=value,value`."""
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_no_json)
         return text
     except ValueError:
         pass
@@ -113,9 +119,12 @@ def _scalar(text: str) -> str | bool | int | float | None:
         return _WORDS[text.lower()]
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        if not math.isfinite(number):
+            raise ArgumentTypeError(f"expected a finite number, or a text in quotes, found {text}")
+        return number
     return text
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.ccbindings import new_cluster_bindings
@@ -18,6 +18,7 @@ from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_vm_sizes
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import NodeConstraint
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import live_resources
@@ -70,19 +71,24 @@ class ClusterCommands(CommandLine):
         weights = configured_weights(prepared)
         every = node_mgr.get_buckets()
         check_vm_sizes(given, "", every)
-        self._doubt_constraints(given, (), every)
-        buckets = [b for b in every if all(c.satisfied_by_bucket(b) for c in constraints)]
-        self._say_if_nothing(buckets, constraints, every)
         holds = node_mgr.holds
-        held = {id(bucket): holds.of(bucket) if holds else None for bucket in buckets}
+        held = {id(bucket): holds.of(bucket) if holds else None for bucket in every}
+        shown = {id(bucket): _with_limits(bucket, held[id(bucket)], weights) for bucket in every}
+        self._doubt_constraints(given, list(shown.values()), every)
+        asked = ((bucket, _Offered(bucket, shown[id(bucket)])) for bucket in every)
+        buckets = [b for b, offered in asked if all(map(offered.satisfies, constraints))]
+        self._say_if_nothing(buckets, constraints, every)
         columns = self._columns(config, output_columns, "buckets", output_format)
         if not output_columns:
             columns = columns if self._is_short else list(_columns_of(config, buckets))
-            more = {"region_weight": weights is not None, "backoff": any(held.values())}
+            more = {
+                "region_weight": weights is not None,
+                "backoff": any(held[id(b)] for b in buckets),
+            }
             columns = list(dict.fromkeys([*columns, *(name for name in more if more[name])]))
             if more["backoff"]:
                 self._cut_nothing()  # why is worth a long line
-        rows = (_with_limits(bucket, held[id(bucket)], weights) for bucket in buckets)
+        rows = (shown[id(bucket)] for bucket in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)
 
@@ -153,6 +159,23 @@ class ClusterCommands(CommandLine):
         return self._node_mgr(config, driver)
 
 
+class _Offered:
+    """A bucket as constraints see it, its limits among its resources, so that `-C` can ask for
+    them. The bucket itself does not get them: no job can ask for a limit."""
+
+    def __init__(self, bucket: NodeBucket, example_node: Node) -> None:
+        self._bucket = bucket
+        self.example_node = example_node
+        self.resources = live_resources(example_node)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bucket, name)
+
+    def satisfies(self, constraint: NodeConstraint) -> bool:
+        """Whether a new node of the bucket would do."""
+        return bool(constraint.satisfied_by_bucket(cast(NodeBucket, self)))
+
+
 def check_cluster(node_mgr: NodeManager) -> None:
     """AutoscaleError when the cluster offers nothing to start, or has other problems."""
     name = node_mgr.cluster_bindings.cluster_name
@@ -175,6 +198,9 @@ def _with_limits(
     resources["backoff"] = held or ""
     if weights is not None:
         resources["region_weight"] = weights.get(str(bucket.location), 0)
+    node.available.update(
+        {name: resources[name] for name in resources if name not in node.available}
+    )
     return node
 
 

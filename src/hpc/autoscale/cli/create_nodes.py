@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.autoscaler.learning import stopping_limits
@@ -12,6 +13,7 @@ from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_faile
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.unknown import check_vm_sizes
+from hpc.autoscale.config.naming import checked_placement_group
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
@@ -19,6 +21,7 @@ from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.operations import where
+from hpc.autoscale.redaction import redact
 from hpc.autoscale.results import BootupResult
 
 
@@ -81,6 +84,7 @@ class CreationCommands(CommandLine):
     ) -> None:
         """Creates nodes, by number or for a number of slots; all of them, or none."""
         _check_numbers(nodes, slots)
+        overrides = _overrides(software_configuration, node_attribute_overrides)
         driver, config = self._prepared({**config, "read_only": True} if dry_run else config)
         if placement_group:
             _offer_placement_group(config, nodearray, placement_group)
@@ -98,7 +102,6 @@ class CreationCommands(CommandLine):
         # one task per node makes as many nodes as there are slots
         by_slots = slots if slots and not exclusive_task else None
         planned = _plan(node_mgr, [*given, wanted], slots or nodes or 1, by_slots)
-        overrides = _overrides(software_configuration, node_attribute_overrides)
         for node in planned:
             node.name_format = name_format
             node.keep_alive = keep_alive
@@ -173,6 +176,7 @@ def _plan(
 
 
 def _offer_placement_group(config: Config, nodearray: str | None, placement_group: str) -> None:
+    checked_placement_group(placement_group, "--placement-group")
     section = config.setdefault("nodearrays", {}).setdefault(nodearray or "default", {})
     groups = section.setdefault("placement_groups", [])
     if placement_group not in groups:
@@ -210,13 +214,28 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
 def _overrides(
     software_configuration: dict[str, Any] | None, attributes: dict[str, Any] | None
 ) -> dict[str, Any]:
+    """The attributes of the nodes, the software configuration among them. AutoscaleError when one
+    of them is no object."""
+    _check_object("--software-configuration", software_configuration)
+    _check_object("--node-attribute-overrides", attributes)
     overrides = dict(attributes or {})
+    _check_object("--node-attribute-overrides: Configuration", overrides.get("Configuration"))
     if software_configuration:
         overrides["Configuration"] = {
             **(overrides.get("Configuration") or {}),
             **software_configuration,
         }
     return overrides
+
+
+def _check_object(where: str, found: object) -> None:
+    if found is not None and not isinstance(found, Mapping):
+        raise AutoscaleError(f"{where}: expected an object, found {_shown(found)}")
+
+
+def _shown(found: object) -> str:
+    text = json.dumps(redact(found), default=repr)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _boot(node_mgr: NodeManager, nodes: list[Node]) -> BootupResult[Node]:

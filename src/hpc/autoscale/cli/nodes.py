@@ -27,7 +27,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import OF_THE_SITE, Asker, Command, in_words, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
-from hpc.autoscale.node.operations import retry_failed
+from hpc.autoscale.node.operations import REFUSALS, retry_failed
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results import NodeOperationResult
@@ -163,6 +163,8 @@ class NodeCommands(CommandLine):
     ) -> None:
         _one_of(hostnames, node_names)
         driver, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        if do_delete:
+            _refuse_kept(nodes)
         self._ask("drain", nodes, calculator.node_mgr, force)
         if force:
             _check_reachable("delete" if do_delete else "drain", nodes, calculator.node_mgr)
@@ -173,14 +175,11 @@ class NodeCommands(CommandLine):
         read_before.remember(hooks.read(driver, config), driver.reading_stamp())
         leaving = self._drain(driver, nodes, force)
         spared: list[str] = []
+        refused = ""
         if leaving and not force:
             leaving, spared = self._look_again(config, driver, calculator, read_before, leaving)
         if do_delete and leaving:
-            result = calculator.delete(leaving)
-            if not result:
-                raise AutoscaleError(f"the nodes could not be deleted: {why_failed(result)}")
-            print("Deleting the following nodes:")
-            _print_indented(result.nodes)
+            leaving, refused = _delete(driver, calculator, leaving)
         if permanent:
             self._node_history(config).mark_ignored(leaving)
         removed = checked_nodes(driver.handle_post_delete, driver.handle_post_delete(leaving) or [])
@@ -189,6 +188,8 @@ class NodeCommands(CommandLine):
         _print_indented(removed)
         if spared:
             raise AutoscaleError(f"left alone, and drained: {'; '.join(spared)}")
+        if refused:
+            raise AutoscaleError(f"some nodes could not be deleted: {refused}")
 
     def _place_of_nodes(self) -> str:
         """What nodes are removed from, in words for the user; empty where there is no scheduler."""
@@ -354,6 +355,59 @@ def _of_cyclecloud(nodes: Sequence[Node]) -> list[Node]:
     if strangers:
         warn("CycleCloud has no node with the host name %s", ", ".join(strangers))
     return known
+
+
+def _refuse_kept(nodes: Sequence[Node]) -> None:
+    """AutoscaleError when one of the nodes is to be kept alive: CycleCloud would not delete it,
+    whoever insists. Nothing was drained then."""
+    for node in nodes:
+        if node.managed and node.keep_alive:
+            raise AutoscaleError(
+                f"node {node.name} is to be kept alive, and CycleCloud does not delete such nodes,"
+                " also not with --force: clear KeepAlive of the node first [KeepAlive]"
+            )
+
+
+def _delete(
+    driver: SchedulerDriver, calculator: DemandCalculator, drained: list[Node]
+) -> tuple[list[Node], str]:
+    """Delete drained nodes: those that go, and why others do not.
+
+    Nodes that CycleCloud refused to delete are undrained. AutoscaleError when it refused all.
+    """
+    try:
+        result = calculator.delete(drained)
+    except REFUSALS:
+        _undrain(driver, drained)
+        raise
+    accepted = set(map(key_of, result.nodes or ()))
+    stay = [n for n in drained if n.managed and key_of(n) not in accepted] if result.reasons else []
+    # what becomes of those whose answer was lost is not known
+    in_doubt = set(map(key_of, removals_in_doubt(calculator.node_mgr)))
+    _undrain(driver, [node for node in stay if key_of(node) not in in_doubt])
+    if not result:
+        raise AutoscaleError(f"the nodes could not be deleted: {why_failed(result)}")
+    print("Deleting the following nodes:")
+    _print_indented(result.nodes)
+    left = set(map(key_of, stay))
+    return [n for n in drained if key_of(n) not in left], why_failed(result) if stay else ""
+
+
+def _undrain(driver: SchedulerDriver, nodes: list[Node]) -> None:
+    """Let nodes take work again that were drained for nothing, where the driver can do that.
+
+    Others, and those that it does not let in, are named on stderr.
+    """
+    faults, back = Faults(), []
+    own = getattr(type(driver), "handle_undraining", None)
+    if nodes and own is not None and own is not SchedulerDriver.handle_undraining:
+        back = faults.nodes("undraining nodes", driver.handle_undraining, nodes)
+        print("Undrained the following nodes:")
+        _print_indented(back)
+    returned = set(map(key_of, back))
+    if names := [node.name for node in nodes if key_of(node) not in returned]:
+        why = "".join(f" ({found})" for found in faults.found)
+        warn("Drained, and not deleted; `join_nodes` lets them in: %s%s", ", ".join(names), why)
 
 
 def _check_reachable(command: Command, nodes: Sequence[Node], node_mgr: NodeManager) -> None:

@@ -46,9 +46,11 @@ def unknown_columns(
 ) -> list[str]:
     """A sentence on each column that no node has a value for, and no bucket's example node.
 
+    Columns with a default are not among them: whoever gives one expects that nodes may have none.
     With `only_typos`, only on those that are close to a known one.
     """
-    names = {text: parse_column(text).name for text in columns if text not in KEYWORDS}
+    parsed = {text: parse_column(text) for text in columns if text not in KEYWORDS}
+    names = {text: column.name for text, column in parsed.items() if column.default is None}
     if not names:
         return []
     every = [*nodes, *(bucket.example_node for bucket in buckets)]

@@ -6,7 +6,7 @@ and `redact` are what the rest of the library and integrations call.
 
 from typing import TYPE_CHECKING
 
-from hpc.autoscale.config.load import load_config, merge
+from hpc.autoscale.config.load import load_config, loaded, merge
 from hpc.autoscale.config.timeouts import parse_boot_timeout, parse_idle_timeout, parse_timeout
 from hpc.autoscale.lazily import offered
 from hpc.autoscale.redaction import redact
@@ -39,6 +39,7 @@ __all__ = [
     "config_schema",
     "exposed_passwords",
     "load_config",
+    "loaded",
     "merge",
     "parse_boot_timeout",
     "parse_idle_timeout",

@@ -38,9 +38,22 @@ def load_config(*configs: Source) -> dict[str, Any]:
     """
     merged: dict[str, Any] = {}
     for config in configs:
-        loaded = config if isinstance(config, Mapping) else _read(os.path.abspath(config), ())
-        merged = merge(merged, loaded)
+        merged = merge(merged, loaded(config))
     return merged
+
+
+def loaded(config: Source) -> dict[str, Any]:
+    """A configuration: the mapping itself, or what is in the file of that path. Errors are those of
+    `load_config`."""
+    if isinstance(config, dict):
+        return config
+    if isinstance(config, Mapping):
+        return dict(config)
+    if not isinstance(config, str | os.PathLike):
+        raise ConfigurationException(
+            f"expected a configuration as a mapping, or the path of a JSON file, found {config!r}"
+        )
+    return _read(os.path.abspath(config), ())
 
 
 def merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:

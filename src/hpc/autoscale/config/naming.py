@@ -1,19 +1,28 @@
-"""Names in a configuration that can be checked only when the cluster has been read: nodearrays.
+"""Names in a configuration: nodearrays, which can be checked only when the cluster has been read,
+and placement groups, which can be checked before.
 
-A misspelt name has no effect and raises no error; but a file may be shared by clusters that differ,
-so it is a doubt and no error. The node manager asks; the command line tells people.
+A misspelt nodearray has no effect and raises no error; but a file may be shared by clusters that
+differ, so it is a doubt and no error. The node manager asks; the command line tells people. What is
+no name of a placement group is an error, wherever a user, a configuration or an integration gives
+it; names that the cluster itself reports are not checked: they exist.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException, did_you_mean
 
 _BY_NODEARRAY = ("idle_timeout", "boot_timeout", "nodearrays")
 
 NODEARRAYS = ("node.nodearray", "nodearray")
 """What constraints call the nodearray of a node."""
+
+_LEGAL = r"[a-zA-Z0-9_-]+"
+_ILLEGAL = r"[^a-zA-Z0-9_-]"
+_EXPECTED = "expected letters, digits, _ and - in a placement group"
 
 
 def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> list[str]:
@@ -53,3 +62,55 @@ def values_named(
                 yield from ((place, each) for each in values if isinstance(each, str))
             else:
                 yield from values_named(value, keys, place)
+
+
+def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
+    """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and
+    `-`."""
+    if not _is_legal(name):
+        raise AutoscaleError(f"{_EXPECTED}, found {name!r} ({whose})")
+    return ht.PlacementGroup(name)
+
+
+def escaped_placement_group(name: str) -> ht.PlacementGroup:
+    """The name with every illegal character replaced by `_`."""
+    return ht.PlacementGroup(re.sub(_ILLEGAL, "_", name))
+
+
+def configured_placement_groups(config: Mapping[str, Any], nodearray: str) -> list[str]:
+    """The placement groups that a configuration gives a nodearray: those for all nodearrays
+    (`nodearrays.default.placement_groups`), then its own. ConfigurationException, with the place,
+    for what is no list of names."""
+    sections = config.get("nodearrays") or {}
+    return [
+        name
+        for section in ("default", nodearray)
+        for name in _names(section, sections.get(section) or {})
+    ]
+
+
+def check_placement_groups(config: Mapping[str, Any]) -> None:
+    """ConfigurationException, with the place, for placement groups in a configuration that are no
+    list of names."""
+    sections = config.get("nodearrays")
+    for section, settings in sections.items() if isinstance(sections, Mapping) else ():
+        if isinstance(settings, Mapping):
+            _names(section, settings)
+
+
+def _names(section: str, settings: Mapping[str, Any]) -> list[str]:
+    found = settings.get("placement_groups") or ()
+    where = f"nodearrays.{section}.placement_groups"
+    if isinstance(found, str | Mapping) or not isinstance(found, Iterable):
+        raise ConfigurationException(
+            f"{where}: expected a list of names of placement groups, found {found!r}"
+        )
+    names = list(found)
+    for index, name in enumerate(names):
+        if name and not _is_legal(name):
+            raise ConfigurationException(f"{where}[{index}]: {_EXPECTED}, found {name!r}")
+    return [name for name in names if name]
+
+
+def _is_legal(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(_LEGAL, name) is not None

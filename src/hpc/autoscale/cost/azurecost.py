@@ -234,9 +234,10 @@ class azurecost:
         return None if dollars is None else catalogue_item(size, region, spot, dollars)
 
     def _report(self, outage: PriceServiceUnavailable) -> None:
-        if outage is not self._reported_outage:
-            self._reported_outage = outage
-            logging.warning("Prices come from the offline catalogue: %s", outage)
+        first = outage.first or outage
+        if first is not self._reported_outage:
+            self._reported_outage = first
+            logging.warning("Prices come from the offline catalogue: %s", first)
 
 
 def _cluster_name(config: Mapping[str, Any]) -> str:

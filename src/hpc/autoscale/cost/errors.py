@@ -57,8 +57,15 @@ class PriceServiceUnavailable(PriceServiceError):
     """The price service gave no answer that could be used.
 
     Nobody answered, the certificate is not trusted, the service is broken, or the page was
-    another's.
+    another's. `first`: where the service was not asked at all, because it gave no answer shortly
+    before, the error of that time.
     """
+
+    def __init__(
+        self, url: str, reason: str, first: "PriceServiceUnavailable | None" = None
+    ) -> None:
+        self.first = first
+        super().__init__(url, reason)
 
 
 class PriceServiceRefused(PriceServiceError):

@@ -73,7 +73,8 @@ class RetailPrices:
         if _are_items(cached):
             return cached
         if self._outage is not None and self._pacing.now() < self._ask_again:
-            raise self._outage.with_traceback(None)
+            why = f"not asked: the service did not answer a moment ago ({self._outage.reason})"
+            raise PriceServiceUnavailable(url, why, self._outage)
         try:
             items = self._listing(url)
         except PriceServiceUnavailable as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
-from hpc.autoscale.errors import ConstraintError
+from hpc.autoscale.errors import ConstraintError, check_kinds
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates, sift
 from hpc.autoscale.node.constraints import (
     Compiled,
@@ -95,7 +95,9 @@ class Job:
             and iterations.__class__ is node_count.__class__ is int
             and colocated.__class__ is bool
         ):
-            _check(name, iterations, node_count, colocated)
+            check_kinds(f"job {name}", str, name=name)
+            check_kinds(f"job {name}", int, iterations=iterations, node_count=node_count)
+            check_kinds(f"job {name}", bool | int, colocated=colocated)
             colocated = bool(colocated)
         self.__name = name
         self.__iterations = iterations
@@ -271,7 +273,8 @@ class Job:
         plan = None if explain else placer.place_at_once(compiled, request, self.__name)
         if plan is None:
             own = partial(self._compile, own=True)
-            failed_as = _REFUSED_AS[all_or_nothing] if is_queued else None
+            slots = self.iterations if all_or_nothing else request.units
+            failed_as = (_REFUSED_AS[all_or_nothing], slots) if is_queued else None
             result = placer.place(Ask(compiled, request, self.__name, failed_as, own))
             units = result.total_slots if result else 0
         else:
@@ -414,18 +417,6 @@ class Outcome:
 
     def _why_not(self) -> list[str]:
         return self._manager._placer.why_not(self.job._ask()) if self.missing else []
-
-
-def _check(name: object, iterations: object, node_count: object, colocated: object) -> None:
-    """AssertionError for the first that is of the wrong kind."""
-    for what, value, kind, said in (
-        ("name", name, str, "str"),
-        ("iterations", iterations, int, "int"),
-        ("node_count", node_count, int, "int"),
-        ("colocated", colocated, int, "bool or int"),  # bool is a kind of int
-    ):
-        if not isinstance(value, kind):
-            raise AssertionError(f"job {name}: expected {what} to be {said}, found {value!r}")
 
 
 def _named(error: ConstraintError, name: str) -> ConstraintError:

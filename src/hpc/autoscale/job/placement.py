@@ -13,6 +13,7 @@ from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hpc.autoscale.errors import check_kinds
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.node.nodemanager.manager import placer_of
 
@@ -86,13 +87,16 @@ class FirstFit:
         """See `Strategy`."""
         return [self.place_one(job, listener, explain) for job in jobs]
 
-    def place_one(self, job: Job, listener: Listener | None, explain: bool) -> Outcome:
+    def place_one(self, job: Any, listener: Listener | None, explain: bool) -> Outcome:
         """Place one job, or what remains of it. One that scatters is placed as a whole or not at
-        all; of any other, as much as there is room for."""
+        all; of any other, as much as there is room for. InvalidArgument for what is no job."""
         try:
             if listener is not None:
                 listener.begins(job)
-            return job._allocate(self._manager, explain=explain)
+            if not isinstance(job, Job):  # asked here: there are tens of thousands
+                check_kinds("placing jobs", Job, job=job)
+            outcome: Outcome = job._allocate(self._manager, explain=explain)
+            return outcome
         except Exception as error:
             if listener is None or not listener.failed(job, error):
                 raise

@@ -71,8 +71,9 @@ COMMANDS: Mapping[str, Command] = {
 REMOVING = ("delete_nodes", "shutdown_nodes", "terminate_nodes", "remove_nodes")
 """The management calls after which nodes are gone, or at rest."""
 
-# the server, or we ourselves, said no: nothing happened, and nothing is under way
-_REFUSALS = (BadRequest, AuthenticationFailed, AccessDenied, NotFound, Conflict, InvalidSelection)
+REFUSALS = (BadRequest, AuthenticationFailed, AccessDenied, NotFound, Conflict, InvalidSelection)
+"""Errors by which the server, or we ourselves, said no: nothing happened, and nothing is under
+way."""
 
 
 class Created(NamedTuple):
@@ -496,7 +497,7 @@ def _remove(
     before = requests.begin_removal(request_id, verb, leaving)
     try:
         result = getattr(binding, verb)(nodes=list(nodes), request_id=request_id)
-    except _REFUSALS:
+    except REFUSALS:
         _note_answer(requests, request_id, (), before, ())
         raise
     going = {said.id or said.name for said in result.nodes or () if said.status in (None, "OK")}

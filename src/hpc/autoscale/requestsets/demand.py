@@ -16,10 +16,10 @@ from types import MappingProxyType
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.config.naming import escaped_placement_group
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.node import escaped_placement_group
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.definitions import ArrayRequest, read_arrays
 from hpc.autoscale.requestsets.extending import standing_sets

@@ -15,6 +15,9 @@ from hpc.autoscale.results.answers import CandidatesResult as CandidatesResult
 from hpc.autoscale.results.answers import EarlyBailoutResult as EarlyBailoutResult
 from hpc.autoscale.results.answers import MatchResult as MatchResult
 from hpc.autoscale.results.answers import SatisfiedResult as SatisfiedResult
+from hpc.autoscale.results.answers import answer_of as answer_of
+from hpc.autoscale.results.answers import space_of as space_of
+from hpc.autoscale.results.answers import weights_of as weights_of
 from hpc.autoscale.results.base import HANDLERS as HANDLERS
 from hpc.autoscale.results.base import InvalidResultError as InvalidResultError
 from hpc.autoscale.results.base import Later as Later

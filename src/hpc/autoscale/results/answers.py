@@ -1,9 +1,10 @@
 """Results of asking for nodes, slots and buckets, and of holding constraints against them."""
 
+import reprlib
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Generic
+from typing import Any, Generic
 
 from hpc.autoscale.results.base import (
     HANDLERS,
@@ -202,3 +203,47 @@ class EarlyBailoutResult(Result, Generic[N]):
         if self:
             return f"EarlyBailoutResult(status={self.status})"
         return f"EarlyBailoutResult(status={self.status}, node={self.node}, reason={self.reasons})"
+
+
+# -- what constraints of integrations answer, held against what is published
+
+
+def answer_of(constraint: Any, node: Any = None, bucket: Any = None) -> SatisfiedResult:
+    """What a constraint says of a node, or of a bucket. InvalidResultError, which names the class
+    of the constraint, for a refusal that is no result."""
+    method = "satisfied_by_node" if bucket is None else "satisfied_by_bucket"
+    answer: SatisfiedResult = getattr(constraint, method)(node if bucket is None else bucket)
+    if not answer and not hasattr(answer, "reasons"):
+        raise _odd(constraint, method, "a SatisfiedResult", answer)
+    return answer
+
+
+def space_of(constraint: Any, node: Any) -> int:
+    """What `minimum_space` of a constraint says of a node. InvalidResultError for anything but a
+    whole number."""
+    space = constraint.minimum_space(node)
+    if not isinstance(space, int):
+        raise _odd(constraint, "minimum_space", "a whole number (-1: no opinion)", space)
+    return space
+
+
+def weights_of(constraint: Any, weights: list[tuple[B, float]]) -> list[tuple[B, float]]:
+    """What `weight_buckets` of a constraint makes of buckets with their weights.
+    InvalidResultError for anything but buckets with weights."""
+    given = constraint.weight_buckets(weights)
+    try:
+        found = [(bucket, weight) for bucket, weight in given]
+        is_right = all(isinstance(weight, int | float) for _, weight in found)
+    except (TypeError, ValueError):
+        is_right = False
+    if not is_right:
+        raise _odd(constraint, "weight_buckets", "a list of (bucket, weight) pairs", given)
+    return found
+
+
+def _odd(constraint: object, method: str, expected: str, found: object) -> InvalidResultError:
+    kind = type(constraint)
+    return InvalidResultError(
+        f"constraint {kind.__module__}.{kind.__qualname__}: expected {expected} from {method},"
+        f" found {reprlib.repr(found)}"
+    )

@@ -25,7 +25,7 @@ from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, LimitExceeded
 from hpc.autoscale.packing.plan import Step
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
-from hpc.autoscale.results import CandidatesResult, Result, SatisfiedResult
+from hpc.autoscale.results import CandidatesResult, Result, SatisfiedResult, answer_of, weights_of
 from hpc.autoscale.util import ShellDict
 
 Listed = tuple[Sequence[NodeClass], Sequence[Any]]
@@ -430,7 +430,7 @@ def sift(
     pass, for their nodes to be asked each."""
     weights = [(bucket, float(len(buckets) - i)) for i, bucket in enumerate(buckets)]
     for constraint in constraints:
-        weights = constraint.weight_buckets(weights)
+        weights = weights_of(constraint, weights)
     ordered = [bucket for bucket, _ in sorted(weights, key=lambda pair: pair[1], reverse=True)]
     candidates: list[NodeBucket] = []
     refused: list[Result] = []
@@ -438,7 +438,7 @@ def sift(
         if bucket._artificial and not ask_artificial:
             candidates.append(bucket)
             continue
-        answers = (constraint.satisfied_by_bucket(bucket) for constraint in constraints)
+        answers = (answer_of(constraint, bucket=bucket) for constraint in constraints)
         refusal = next((answer for answer in answers if not answer), None)
         if refusal is not None:
             refused.append(refusal)

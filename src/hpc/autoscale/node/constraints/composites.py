@@ -31,7 +31,7 @@ from hpc.autoscale.node.node.decrementing import take
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
 from hpc.autoscale.packing.expr import Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.results import SatisfiedResult
+from hpc.autoscale.results import SatisfiedResult, answer_of, space_of, weights_of
 
 
 class _Subject:
@@ -46,10 +46,10 @@ class _Subject:
         """The answer of a child. All that an `And` asks of a new node is asked at once, which
         decides between alternatives."""
         if self.bucket is None:
-            return child.satisfied_by_node(self.node)
+            return answer_of(child, self.node)
         if isinstance(child, And):
             return child._answer(self)
-        return child.satisfied_by_bucket(self.bucket)
+        return answer_of(child, bucket=self.bucket)
 
 
 class _CompositeConstraint(BaseNodeConstraint):
@@ -108,7 +108,7 @@ class And(_CompositeConstraint):
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         """The first child's refusal. Whether all of them fit together is a question for each node:
         one that is there may meet another alternative of a child than a new one would."""
-        refusal = self._refusal(lambda child: child.satisfied_by_bucket(bucket))
+        refusal = self._refusal(lambda child: answer_of(child, bucket=bucket))
         return SatisfiedResult("success", self, bucket.example_node) if refusal is None else refusal
 
     def _answer(self, asked: _Subject) -> SatisfiedResult:
@@ -138,7 +138,7 @@ class And(_CompositeConstraint):
         if isinstance(fit, Reject):
             return 0
         spaces = [published_space(count) for count in (fit.count, pool_room(compiled.pooled))]
-        spaces += [child.minimum_space(node) for child in compiled.opaque]
+        spaces += [space_of(child, node) for child in compiled.opaque]
         return min((space for space in spaces if space >= 0), default=-1)
 
     def do_decrement(self, node: Node) -> bool:
@@ -158,7 +158,7 @@ class And(_CompositeConstraint):
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
         """Each child weighs what the one before it gave."""
         for child in self.constraints:
-            bucket_weights = child.weight_buckets(bucket_weights)
+            bucket_weights = weights_of(child, bucket_weights)
         return bucket_weights
 
     def to_dict(self) -> dict[str, Any]:

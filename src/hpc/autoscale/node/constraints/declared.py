@@ -191,8 +191,8 @@ class DeclaredExpr(Expr):
         stand_in = StandIn(shown, self._names)
         constraint, node = self.constraint, cast("Node", stand_in)
         with results.muted():
-            answer = constraint.satisfied_by_node(node)
-            space = constraint.minimum_space(node) if answer else 0
+            answer = results.answer_of(constraint, node)
+            space = results.space_of(constraint, node) if answer else 0
             reasons = () if answer else answer.reasons
         stand_in.check(untouched=True)
         self._check_unchanged()

@@ -9,7 +9,8 @@ resource of some name wins; only a value of None can be replaced by a later one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any
 
@@ -301,7 +302,13 @@ class DefaultResource:
 
     def _value_for(self, node: Node) -> Any:
         """The value for a node, or MISSING when this definition gives it none."""
-        value = self.value(node)
+        try:
+            value = self.value(node)
+        except Exception as e:
+            raise DefaultResourceError(
+                f"default resource {self.name!r}: expected a value for {_said(node)}, found"
+                f" {type(e).__name__}: {e}"
+            ) from e
         if value is MISSING:
             self._complain("%s has no %r", node, self.value)
             return MISSING
@@ -334,6 +341,11 @@ class DefaultResource:
     def __repr__(self) -> str:
         step = f" {self.modifier} {self.magnitude}" if self.modifier else ""
         return f"DefaultResource({self.name} = {self.value!r}{step})"
+
+
+def _said(node: Node) -> str:
+    size = f"{node.nodearray}, {node.vm_size}"
+    return f"new nodes of {size}" if node._is_example_node() else f"node {node.name} ({size})"
 
 
 def _checked_magnitude(name: str, modifier: str, magnitude: Any) -> Any:
@@ -379,10 +391,23 @@ class Defaults:
         self.ignore_groups = True
         self._applier: Finish | None = None
 
+    @contextmanager
+    def adding(self, definitions: Iterable[DefaultResource]) -> Iterator[bool]:
+        """Add definitions after all others, and apply them within; whether there are any. Where
+        that fails they are not kept."""
+        added, before = list(definitions), dict(vars(self))
+        for definition in added:
+            self.add(definition)
+        try:
+            yield bool(added)
+        except BaseException:
+            vars(self).update(before)
+            raise
+
     def add(self, definition: DefaultResource) -> None:
         """Add a definition after all others."""
         self._applier = None
-        self.definitions.append(definition)
+        self.definitions = [*self.definitions, definition]
         value = definition.value
         refers_to_one = isinstance(value, FromResource) and value.name in self.deferred
         if value.deferred or refers_to_one or definition.name == NODE_ID:

@@ -18,7 +18,7 @@ from hpc.autoscale.node.node.contents import NodeView, copied, restore, same, sp
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
-from hpc.autoscale.results import MatchResult, SatisfiedResult
+from hpc.autoscale.results import MatchResult, SatisfiedResult, answer_of, space_of
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
@@ -46,7 +46,7 @@ def minimum_space(constraints: Sequence[Condition], node: Node) -> int:
     none has an opinion, 1 when there are no constraints."""
     if not constraints:
         return 1
-    spaces = [space for c in constraints if (space := c.minimum_space(node)) >= 0]
+    spaces = [space for c in constraints if (space := space_of(c, node)) >= 0]
     return min(spaces) if spaces else -1
 
 
@@ -80,7 +80,7 @@ def decrement(
     """See `Node.decrement`."""
     if node.closed:
         return MatchResult("NodeClosed", node, iterations, [f"{node} is closed"])
-    answers = [constraint.satisfied_by_node(node) for constraint in constraints]
+    answers = [answer_of(constraint, node) for constraint in constraints]
     refusals = [reason for answer in answers if not answer for reason in answer.reasons]
     if any(not answer for answer in answers):
         return MatchResult("NodeRejected", node, iterations, refusals)

@@ -10,7 +10,6 @@ all of it alone.
 
 from __future__ import annotations
 
-import re
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -20,6 +19,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
+from hpc.autoscale.config.naming import (
+    checked_placement_group,
+    escaped_placement_group,
+)
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -48,25 +51,6 @@ if TYPE_CHECKING:
 
     from hpc.autoscale.node.node.decrementing import Condition
     from hpc.autoscale.node.node.state import BucketNodes
-
-_LEGAL = r"[a-zA-Z0-9_-]+"
-_ILLEGAL = r"[^a-zA-Z0-9_-]"
-
-
-def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
-    """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and
-    `-`."""
-    if not re.fullmatch(_LEGAL, name):
-        raise AutoscaleError(
-            f"expected letters, digits, _ and - in a placement group, found {name!r} ({whose})"
-        )
-    return ht.PlacementGroup(name)
-
-
-def escaped_placement_group(name: str) -> ht.PlacementGroup:
-    """The name with every illegal character replaced by `_`."""
-    return ht.PlacementGroup(re.sub(_ILLEGAL, "_", name))
-
 
 # The names that a constraint may ask for as {"node.<name>": …}; published, and compared by
 # callers.
@@ -223,7 +207,11 @@ class Node(ABC):
             _Node__nodearray=nodearray,
             _Node__private_ip=private_ip,
             _Node__power_state=power_state,
-            _Node__placement_group=placement_group or None,
+            _Node__placement_group=(
+                checked_placement_group(placement_group, f"node {name}")
+                if placement_group
+                else None
+            ),
             _Node__keep_alive=keep_alive,
             _Node__available=Amounts(copied(resources), self),
             _Node__assignments=TrackedSet((), self),

@@ -22,6 +22,7 @@ from hpc.autoscale.ccbindings.models import (
     is_disabled,
 )
 from hpc.autoscale.config.clusters import split_name
+from hpc.autoscale.config.naming import configured_placement_groups
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
@@ -299,10 +300,7 @@ class Built:
         for each in self._dynamic.of(key):
             for group in self._records.placement_groups(each.key, d.vm_size):
                 used.pop(group, None)
-        configured = self._config.get("nodearrays") or {}
-        names: list[str] = sorted(used)
-        for section in ("default", d.nodearray):
-            names.extend((configured.get(section) or {}).get("placement_groups") or ())
+        names = [*sorted(used), *configured_placement_groups(self._config, d.nodearray)]
         if record.get("PlacementGroupId"):
             names.append(record["PlacementGroupId"])
         names.extend(own)

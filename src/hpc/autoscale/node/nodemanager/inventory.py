@@ -24,7 +24,12 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.constraints import NodeConstraint
-from hpc.autoscale.node.default_resources import NODE_ID, DefaultResource, Defaults
+from hpc.autoscale.node.default_resources import (
+    NODE_ID,
+    DefaultResource,
+    DefaultResourceError,
+    Defaults,
+)
 from hpc.autoscale.node.limits import BucketLimits, cover, null_bucket_limits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.shape import freeze
@@ -209,14 +214,16 @@ class Inventory:
 
     # -- default resources
 
-    def define(self, definitions: Iterable[DefaultResource]) -> bool:
-        """Add definitions, and give all nodes and buckets what they lack; False for none."""
-        added = list(definitions)
-        for definition in added:
-            self.defaults.add(definition)
-        if added:
+    def define(self, definitions: Iterable[DefaultResource]) -> None:
+        """Add definitions, and give all nodes and buckets what they lack. Where one cannot be
+        applied none of them is kept; nodes that had theirs before have them still."""
+        try:
+            with self.defaults.adding(definitions) as are_any:
+                if are_any:
+                    self._apply_defaults(self.buckets)
+        except DefaultResourceError:
             self._apply_defaults(self.buckets)
-        return bool(added)
+            raise
 
     def _apply_defaults(self, buckets: Iterable[NodeBucket]) -> None:
         apply = self.defaults.applier()
@@ -365,5 +372,5 @@ class IdleMachines:
 
 
 def _refusal(constraints: Sequence[NodeConstraint], machine: Node) -> SatisfiedResult | None:
-    answers = (constraint.satisfied_by_node(machine) for constraint in constraints)
+    answers = (results.answer_of(constraint, machine) for constraint in constraints)
     return next((answer for answer in answers if not answer), None)

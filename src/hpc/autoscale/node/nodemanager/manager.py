@@ -18,9 +18,13 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.listed import Listed
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
-from hpc.autoscale.config.naming import unknown_nodearrays
+from hpc.autoscale.config.naming import (
+    check_placement_groups,
+    checked_placement_group,
+    unknown_nodearrays,
+)
 from hpc.autoscale.config.timeouts import parse_boot_timeout
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, check_kinds
 from hpc.autoscale.node import operations, vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import compile_constraints, get_constraints
@@ -33,7 +37,6 @@ from hpc.autoscale.node.default_resources import (
 from hpc.autoscale.node.guards import Gate
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.node import checked_placement_group
 from hpc.autoscale.node.nodemanager.building import Built, Unusable
 from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artificial_bucket
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
@@ -237,6 +240,7 @@ class NodeManager:
         is a success too. `assignment_id` is noted on every node used (made up when None).
         `node_namer` is accepted and not used; see `set_node_name_hook`. A failure changes nothing.
         """
+        check_kinds("allocate", int | None, node_count=node_count, slot_count=slot_count)
         given = constraints if isinstance(constraints, (list, tuple)) else [constraints or {}]
         parsed = get_constraints(given)
         if not allow_existing:
@@ -293,7 +297,9 @@ class NodeManager:
         self._define(DefaultResource((), name, value) for name, value in SYSTEM_DEFAULTS.items())
 
     def _define(self, definitions: Iterable[DefaultResource]) -> None:
-        if self._inventory.define(definitions):
+        try:
+            self._inventory.define(definitions)
+        finally:
             self._placer.forget_defaults()
 
     def example_node(self, location: ht.Location, vm_size: ht.VMSize) -> Node:
@@ -428,21 +434,25 @@ def _packing(config: dict[str, Any]) -> tuple[str, Weights | None]:
 
 
 def new_node_manager(
-    config: dict[str, Any],
+    config: str | dict[str, Any],
     existing_nodes: object = None,
     disable_default_resources: bool = True,
 ) -> NodeManager:
-    """The nodes of the cluster that `config` names, as they are now.
+    """The nodes of the cluster that `config` names (a dict, or the path of a file), as they are
+    now.
 
     System default resources are defined unless the configuration's `disable_default_resources` says
     otherwise; passing False defines them whatever it says. `existing_nodes` is accepted and not
     used: see `add_unmanaged_nodes`. CycleCloudError when the cluster cannot be read, or when what
     it says contradicts itself; ConfigurationException, before anything is read, when the `packing`
-    section cannot be understood.
+    section or a name of a placement group cannot be understood.
     """
+    if not isinstance(config, dict):
+        config = configuration.loaded(config)
     if logging.is_configured(config):
         logging.initialize_logging(config)
     policy, weights = _packing(config)
+    check_placement_groups(config)
     entries = config.get("default_resources")
     definitions = definitions_from_config(entries) if entries else []
     vm_sizes.configure(config)

@@ -48,15 +48,15 @@ _MOST_SORTINGS = 10_000
 class Ask(NamedTuple):
     """One demand: what it needs, how many units, and who will be assigned.
 
-    `failed_as`: the status of a refusal, where it is not to say what kind of refusal it was; None
-    when it is not a calculator that asks. `own`: makes the constraints of a job anew, which then
-    know its name.
+    `failed_as`: the status of a refusal, where it is not to say what kind of refusal it was, and
+    how many slots it names; None when no calculator asks. `own`: makes the constraints of a job
+    anew, which then know its name.
     """
 
     compiled: Compiled
     request: Request
     assignment_id: str
-    failed_as: str | None = None
+    failed_as: tuple[str, int] | None = None
     own: Callable[[], Compiled] | None = None
 
 
@@ -293,8 +293,7 @@ class Placer:
         if decision.plan:
             nodes, units = partial(self.nodes_of, decision.plan), decision.plan.units
             return AllocationResult("success", nodes, units, reasons=decision.reasons)
-        slots = ask.request.units if ask.failed_as else None
-        status = ask.failed_as or decision.status
+        status, slots = ask.failed_as or (decision.status, None)
         return AllocationResult(status, None, slots, decision.reasons, self.where())
 
     def _note_apart(self, ask: Ask, plan: Plan) -> None:
@@ -332,7 +331,7 @@ class Placer:
         key = compiled, request
         refusal = self.planner.refused.get(key)
         if not isinstance(refusal, NothingFound):
-            ask = Ask(compiled, request, "", "Failed")
+            ask = Ask(compiled, request, "", ("Failed", request.units))
 
             def decide() -> Decision:
                 self.sync()

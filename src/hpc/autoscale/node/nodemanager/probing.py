@@ -168,7 +168,7 @@ class HandleProbe:
             # asked before anything is copied
             for constraint in self._demand.opaque:
                 with results.muted():
-                    answer = constraint.satisfied_by_node(bucket._nodes.handle(position))
+                    answer = results.answer_of(constraint, bucket._nodes.handle(position))
                 if not answer:
                     return Reject("NodeRejected", *answer.reasons)
         return self._by_trying(bucket, position, units)
