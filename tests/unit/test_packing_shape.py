@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.engine import Bench, cores
-from hpc.autoscale.packing.amounts import Unit, left
+from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Exclusive, Fit, MinResource
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import ShapeTable, freeze
+from hpc.autoscale.shown import Unit
 
 ATOMS = st.one_of(
     st.none(),

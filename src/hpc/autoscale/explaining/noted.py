@@ -18,8 +18,8 @@ from hpc.autoscale.explaining.limit_words import limit_in_words, reason_in_words
 from hpc.autoscale.explaining.refusals import SAID
 from hpc.autoscale.explaining.words import a_property, listed
 from hpc.autoscale.node import vm_sizes
-from hpc.autoscale.packing.amounts import Shown, Unit
 from hpc.autoscale.results.verdicts import Stand
+from hpc.autoscale.shown import Shown, Unit
 
 NOT_KNOWN = "not worked out"
 """What is said where nothing was noted."""

@@ -41,13 +41,13 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import SharedConstraint
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.packing.amounts import Shown
 from hpc.autoscale.packing.compound import Refusals
 from hpc.autoscale.packing.expr import IDENTITY_NAMES, text_pattern
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.plaintext import in_words, on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand
+from hpc.autoscale.shown import Shown
 
 LONGEST_TEXT = 300
 _WHERE_ARRAYS = ("nodearray", "node.nodearray")

@@ -14,7 +14,8 @@ from hpc.autoscale.hpctypes import Size, magnitude_bytes
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.node.constraints import NodeConstraint, SharedConstraint
-from hpc.autoscale.packing.amounts import Shown, Unit, is_amount
+from hpc.autoscale.packing.amounts import is_amount
+from hpc.autoscale.shown import Shown, Unit
 
 _MOST_PARTS = 1024
 _SMALLER_UNITS = ("g", "m", "k", "b")

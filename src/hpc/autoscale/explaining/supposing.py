@@ -16,12 +16,13 @@ from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.nodemanager.placing import Placer
 from hpc.autoscale.node.nodemanager.policies import arrange_by, policy_named
 from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.packing.amounts import Quantity, Unit
+from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.packing.plan import NOTHING, Plan, Request, opened_of
 from hpc.autoscale.packing.planner import Planner, copied_planner
+from hpc.autoscale.shown import Unit
 
 
 class Changeable(Protocol):

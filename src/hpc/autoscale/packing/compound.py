@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from hpc.autoscale.packing.amounts import Quantity, Shown, how_many
+from hpc.autoscale.packing.amounts import Quantity, how_many
 from hpc.autoscale.packing.expr import (
     FITS,
     UNBOUNDED,
@@ -22,6 +22,7 @@ from hpc.autoscale.packing.expr import (
 )
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.shown import Shown
 
 
 def any_reads(parts: Sequence[Expr], names: Collection[str]) -> bool:

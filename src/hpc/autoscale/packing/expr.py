@@ -20,16 +20,10 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from hpc.autoscale.packing.amounts import (
-    FREE_OF_CHARGE,
-    Quantity,
-    Shown,
-    Unit,
-    how_many,
-    is_amount,
-)
+from hpc.autoscale.packing.amounts import FREE_OF_CHARGE, Quantity, how_many, is_amount
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import IDENTITY, freeze
+from hpc.autoscale.shown import Shown, Unit
 
 UNBOUNDED = 2**62
 """The count of an expression that has no opinion on how often it fits (published as -1)."""

@@ -13,11 +13,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
-from hpc.autoscale.packing.amounts import Quantity, Unit, just_enough
+from hpc.autoscale.packing.amounts import Quantity, just_enough
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.expr import Expr, Fit, Minimum, OneOf, text_pattern
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.shown import Unit
 
 Rejects = tuple[tuple[Candidate, Reject], ...]
 

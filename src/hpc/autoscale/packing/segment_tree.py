@@ -16,9 +16,10 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, cast
 
-from hpc.autoscale.packing.amounts import Unit, just_enough
+from hpc.autoscale.packing.amounts import just_enough
 from hpc.autoscale.packing.expr import VACANT
 from hpc.autoscale.packing.shape import NodeShape
+from hpc.autoscale.shown import Unit
 
 Number = TypeVar("Number", int, float)
 Key = TypeVar("Key")

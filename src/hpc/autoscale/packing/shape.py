@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.packing.amounts import Quantity as Quantity
-from hpc.autoscale.packing.amounts import Unit as Unit
 from hpc.autoscale.packing.amounts import left
 from hpc.autoscale.packing.reject import Reject
+from hpc.autoscale.shown import Unit as Unit
 
 if TYPE_CHECKING:
     from hpc.autoscale.packing.expr import Expr, Fit

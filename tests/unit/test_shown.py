@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpc.autoscale.packing.amounts import Shown, Unit
+from hpc.autoscale.shown import Shown, Unit
 
 BYTES, MIB, GIB = Unit(1, "b"), Unit(2**20, "m"), Unit(2**30, "g")
 
