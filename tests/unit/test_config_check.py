@@ -304,3 +304,10 @@ def test_timeouts_that_contradict_each_other(config, said):
 def test_timeouts_that_go_together(config):
     """Short ones are a matter of taste; 0 by nodearray means the default."""
     check_config(config)
+
+
+@pytest.mark.parametrize("text", ["", "false", "ture"])
+def test_a_text_where_only_a_boolean_is_a_choice(text):
+    """Is a violation like others; there is no text to guess."""
+    with pytest.raises(ConfigurationException, match=r"journal: expected .*, found"):
+        check_config({"journal": text})

@@ -223,7 +223,7 @@ def _explain(where: str, e: Any) -> str:
     expected = e.definition.get("expected") or _expected(e.rule, e.rule_definition)
     hint = ""
     if e.rule == "enum" and isinstance(e.value, str):
-        hint = did_you_mean(e.value, e.rule_definition)
+        hint = did_you_mean(e.value, [each for each in e.rule_definition if isinstance(each, str)])
     return (
         f"{where or 'the configuration'}: expected {expected}, found {_shown(where, e.value)}{hint}"
     )

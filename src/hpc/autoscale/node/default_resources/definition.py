@@ -345,7 +345,8 @@ class DefaultResource:
 
 def _said(node: Node) -> str:
     size = f"{node.nodearray}, {node.vm_size}"
-    return f"new nodes of {size}" if node._is_example_node() else f"node {node.name} ({size})"
+    is_example = node.name == f"{node.nodearray}-0"
+    return f"new nodes of {size}" if is_example else f"node {node.name} ({size})"
 
 
 def _checked_magnitude(name: str, modifier: str, magnitude: Any) -> Any:
