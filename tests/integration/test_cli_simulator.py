@@ -229,18 +229,6 @@ def test_without_a_driver_no_jobs_are_known_of(bare_site, simulator, command):
     assert "no jobs are known of" in site.errors
 
 
-def test_without_a_driver_nodes_stay(bare_site, simulator):
-    """Nobody knows what they are for: they are not on their way out either, for ever."""
-    site = bare_site(simulator, driver=None, idle_timeout=0)
-    site("create_nodes", "-n", "2", "-a", "htc")
-    simulator.clock.settle()
-    for _ in range(3):
-        site("autoscale")
-    assert site("plan").startswith("Nothing to do.")
-    assert "LEAVING" not in site("status")
-    assert started(simulator) == ["htc-1", "htc-2"]
-
-
 def started(simulator):
     """Names of the nodes that run or will run."""
     nodes = simulator.cluster("demo").nodes()

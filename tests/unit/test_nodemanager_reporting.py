@@ -101,10 +101,10 @@ def test_a_job_without_candidates(told, constraints, status, how):
 
 
 def test_a_scattered_job_that_is_not_placed(told):
-    """One result for the job, which says that it is a compound failure."""
+    """One result for the job, which says that it is a compound failure, of its iterations."""
     calculator().add_job(Job("job", {"exclusive": True}, node_count=9))
     (allocation,) = [r for r in told if isinstance(r, results.AllocationResult)]
-    assert (allocation.status, allocation.total_slots) == ("CompoundFailure", 9)
+    assert (allocation.status, allocation.total_slots) == ("CompoundFailure", 1)
     assert allocation.reasons
     assert not [r for r in told if isinstance(r, results.MatchResult)]
 

@@ -349,6 +349,7 @@ class AliasDict(dict[str, Any]):
         return super().setdefault(self._key(key), default)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
+        """As `dict.update`, to the keys of aliases."""
         for key, value in dict(*args, **kwargs).items():
             self[key] = value
 

@@ -105,6 +105,17 @@ class Record(dict[str, Any]):
         return Record, (dict(self),)
 
 
+def is_disabled(nodearray: object) -> bool:
+    """Whether the record that defines a nodearray has autoscale.enabled=false: such a nodearray is
+    left alone, and gets no nodes."""
+    found: Any = nodearray
+    for key in ("Configuration", "autoscale", "enabled"):
+        if not isinstance(found, Mapping):
+            return False
+        found = found.get(key)
+    return found is False
+
+
 def values_of(
     records: Iterable[Mapping[str, Any]], keys: Sequence[str]
 ) -> Iterator[tuple[Any, ...]]:

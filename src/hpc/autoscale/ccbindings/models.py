@@ -5,7 +5,6 @@ REST client, the bindings and the simulator all speak in these. Some fields that
 reference calls required are optional here, because older servers leave them out.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale.ccbindings.modelbase import (
@@ -118,17 +117,6 @@ class ClusterNodearrayStatus(Model):
     max_core_count: int = required(INT)
     nodearray: dict[str, Any] = required(RECORD)
     buckets: list[NodearrayBucketStatus] = required(list_of(NodearrayBucketStatus))
-
-
-def is_disabled(nodearray: object) -> bool:
-    """Whether the record that defines a nodearray has autoscale.enabled=false: such a nodearray is
-    left alone, and gets no nodes."""
-    found: Any = nodearray
-    for key in ("Configuration", "autoscale", "enabled"):
-        if not isinstance(found, Mapping):
-            return False
-        found = found.get(key)
-    return found is False
 
 
 class ClusterStatus(Model):

@@ -95,13 +95,7 @@ class RequestSetDriver(GenericDriver):
         return reporting_no_hosts(config)
 
     def preprocess_node_mgr(self, config: Config, node_mgr: NodeManager) -> None:
-        """No spare placement groups are made: each group of a request set has its own. Nobody
-        knows what other nodes are for, so that they count as needed, and stay."""
-        nodes = node_mgr.get_nodes()
-        ours = set(map(id, self._ours(nodes)))
-        for node in nodes:
-            if id(node) not in ours:
-                node.required = True
+        """No spare placement groups are made: each group of a request set has its own."""
 
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
         """Those in nodearrays of request sets."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.models import is_disabled
+from hpc.autoscale.ccbindings.modelbase import is_disabled
 from hpc.autoscale.journal.records import PassRecord
 from hpc.autoscale.metrics.exposition import Metric
 from hpc.autoscale.metrics.health import COUNTED, Health, problems_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.models import is_disabled
+from hpc.autoscale.ccbindings.modelbase import is_disabled
 from hpc.autoscale.explaining.noted import causes_noted, nearest_noted
 from hpc.autoscale.journal import PassRecord
 from hpc.autoscale.metrics import Health

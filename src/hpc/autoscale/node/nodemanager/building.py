@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.listed import BOOTING, Listed
-from hpc.autoscale.ccbindings.modelbase import wire_name
+from hpc.autoscale.ccbindings.modelbase import is_disabled, wire_name
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
     ClusterStatus,
     NodearrayBucketStatus,
-    is_disabled,
 )
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.config.naming import configured_placement_groups
