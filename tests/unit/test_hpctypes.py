@@ -4,6 +4,8 @@ import copy
 import json
 import math
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
@@ -226,6 +228,8 @@ def test_convert_to_unknown():
         (Memory(4, "g") * 2, "8.0g"),
         (Memory(4, "g") * "0.5", "2.0g"),
         (2 * Memory(4, "g"), "8.0g"),
+        (Memory(4, "g") * Fraction(1, 2), "2.0g"),
+        (Decimal("0.5") * Memory(4, "g"), "2.0g"),
         (Memory(100, "g") / Memory(5, "g"), "20.0g"),
         (Memory(100, "g") / 5, "20.0g"),
         (Memory(100, "g") // Memory(30, "g"), "3.0g"),

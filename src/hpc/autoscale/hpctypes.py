@@ -298,10 +298,13 @@ class Size:
         return (-self).__add__(other)
 
     def __mul__(self, factor: Any) -> Self:
-        if isinstance(factor, str):
-            factor = float(factor)
-        if not isinstance(factor, (int, float)):
+        if isinstance(factor, Size):
             return NotImplemented
+        if not isinstance(factor, (int, float)):
+            try:
+                factor = float(factor)
+            except TypeError:
+                return NotImplemented
         return self._of_ticks(round(self._ticks * _decimal(factor)), self._magnitude)
 
     __rmul__ = __mul__
