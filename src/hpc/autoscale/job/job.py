@@ -192,14 +192,21 @@ class Job:
         """Of how many at the start all is as was known, in the terms of `_as_read`. There are tens
         of thousands, so nothing is called for each."""
         for at, (job, (name, hosts), known) in enumerate(zip(jobs, own, shared, strict=True)):
-            if type(job) is not Job:  # one of another class may have more to say
+            if type(job) is not Job or job.__name != name:  # another class may have more to say
                 return at
-            where, needs, objects = job.__executing_hostnames, job.__compiled, job.__parsed
-            metadata, slots, remain = job.__metadata, job.__iterations, job.iterations_remaining
-            nodes, spread, together = job.__node_count, job.__packing_strategy, job.__colocated
-            if job.__name != name or (tuple(where) if where else None) != hosts:
+            if (
+                job.__compiled,
+                job.__parsed,
+                job.__metadata,
+                job.__iterations,
+                job.iterations_remaining,
+                job.__node_count,
+                job.__packing_strategy,
+                job.__colocated,
+            ) != known:
                 return at
-            if (needs, objects, metadata, slots, remain, nodes, spread, together) != known:
+            where = job.__executing_hostnames
+            if (tuple(where) if where else None) != hosts:
                 return at
         return len(jobs)
 
