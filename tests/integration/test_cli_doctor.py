@@ -433,3 +433,16 @@ def test_no_configuration(tmp_path, monkeypatch, capsys):
     assert ended.value.code == 1
     assert "failed configuration none found: looked for" in out
     assert "`azscale initconfig` makes a first one" in out
+
+
+def test_no_driver(doctor, tmp_path):
+    """No jobs are known of then, which is not the same as that there are none; unless requests are
+    reported."""
+    found = doctor(driver=None)
+    assert found["driver"][0] == "warning"
+    assert "nobody has reported a request to" in found["driver"][1]
+    assert "in the key driver" in doctor.remedies["driver"]
+    assert found["scheduler"] == ("ok", "none is asked, as there is no driver")
+    (tmp_path / "requestsets.db").touch()
+    verdict, said = doctor(driver=None)["driver"]
+    assert (verdict, said.startswith("none: the requests that were reported")) == ("ok", True)

@@ -29,6 +29,7 @@ from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.cli.checking import check_alone, check_with_cluster
+from hpc.autoscale.cli.drivers import GenericDriver
 from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.config.load import load_with_duplicates
 from hpc.autoscale.config.secrets import of_its_own
@@ -37,6 +38,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
+from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.wsgi.loopback import is_loopback
 
 if TYPE_CHECKING:
@@ -277,11 +279,24 @@ def _driver(site: Site) -> Iterator[Observation]:
         is_loaded = not (isinstance(error, ConfigurationException) and text.startswith("driver: "))
         yield _failed(text, remedy=_OF_A_DRIVER if is_loaded else None)
         return
-    yield _ok(str(named) if named else f"none ({driver.name}): request sets alone are served")
+    if named or type(driver) is not GenericDriver:
+        yield _ok(str(named or driver.name))
+    elif os.path.exists(path := store_path(site.config, site.home(site.config))):
+        yield _ok(f"none: the requests that were reported to {path} are served")
+    else:
+        yield _warning(
+            f"none, and nobody has reported a request to {path}: no jobs are known of",
+            remedy="name that of your scheduler as package.module:Class in the key driver, or"
+            " report requests (docs/plug-in-api.md)",
+        )
 
 
 def _scheduler(site: Site) -> Iterator[Observation]:
-    jobs, hosts = hooks.read(*site.prepared)
+    driver, config = site.prepared
+    if type(driver) is GenericDriver:
+        yield _ok("none is asked, as there is no driver")
+        return
+    jobs, hosts = hooks.read(driver, config)
     yield _ok(f"{counted(len(jobs), 'job')}, {counted(len(hosts), 'host')}")
 
 
