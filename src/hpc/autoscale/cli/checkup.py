@@ -16,10 +16,9 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from hpc.autoscale import clock
@@ -30,9 +29,9 @@ from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.cli.checking import check_alone, check_with_cluster
 from hpc.autoscale.cli.drivers import GenericDriver
+from hpc.autoscale.cli.servers import Server
 from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.config.load import load_with_duplicates
-from hpc.autoscale.config.secrets import of_its_own
 from hpc.autoscale.errors import ConfigurationException, counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.lockstate import Lock, lock_state
@@ -40,10 +39,6 @@ from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.wsgi.loopback import is_loopback
-
-if TYPE_CHECKING:
-    from hpc.autoscale.ccbindings.replies import Reply
-    from hpc.autoscale.ccbindings.session import Session
 
 Config = dict[str, Any]
 
@@ -117,61 +112,6 @@ class Check:
         if found.verdict not in (CheckState.WARNING, CheckState.FAILED):
             return ""
         return self.remedy if found.remedy is None else found.remedy
-
-
-@dataclass
-class Server:
-    """The server of one cluster, and what it answered when it was asked for the cluster's status.
-
-    `reply` or `problem`, an error, are there once it was asked; `ahead` is by how many seconds its
-    clock is ahead, None when it does not say.
-    """
-
-    name: str
-    config: Config
-    session: Session | None = None
-    reply: Reply | None = None
-    problem: Exception | None = None
-    ahead: float | None = None
-    is_asked: bool = False
-
-    def ask(self) -> Exception | None:
-        """Ask once; the error, or None when there was a good answer."""
-        if self.is_asked:
-            return self.problem
-        self.is_asked = True
-        from hpc.autoscale.ccbindings.auth import resolve_credentials
-        from hpc.autoscale.ccbindings.client import Client
-        from hpc.autoscale.ccbindings.models import ClusterStatus
-        from hpc.autoscale.ccbindings.replies import decode_model
-        from hpc.autoscale.ccbindings.session import path_of
-
-        try:
-            own = of_its_own(self.config) if self.name else self.config
-            known = {**own, **vars(resolve_credentials(own))}
-            self.config = known
-            self.session = Client(known).session
-            path = path_of("clusters", str(own.get("cluster_name")), "status")
-            began = clock.time()
-            self.reply = self.session.send("GET", path, {"nodes": False})
-            self._compare_clocks(began)
-            if not self.reply.succeeded:
-                raise self.session.refusal(self.reply)
-            decode_model(self.reply, ClusterStatus)
-        except Exception as error:  # noqa: BLE001  each check says what it makes of it
-            self.problem = error
-        return self.problem
-
-    def _compare_clocks(self, began: float) -> None:
-        said = self.reply.headers.get("Date") if self.reply else None
-        try:
-            there = parsedate_to_datetime(said or "").timestamp()
-        except (TypeError, ValueError):
-            return
-        now = clock.time()
-        # the header has whole seconds, and was written while we waited
-        earliest, latest = there - now, there + 1 - began
-        self.ahead = 0.0 if earliest <= 0 <= latest else min(earliest, latest, key=abs)
 
 
 @dataclass

@@ -72,6 +72,11 @@ def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
     return ht.PlacementGroup(name)
 
 
+def group_or_none(name: str | None, whose: str) -> ht.PlacementGroup | None:
+    """The checked name of a placement group; None where there is no name."""
+    return checked_placement_group(name, whose) if name else None
+
+
 def escaped_placement_group(name: str) -> ht.PlacementGroup:
     """The name with every illegal character replaced by `_`."""
     return ht.PlacementGroup(re.sub(_ILLEGAL, "_", name))

@@ -19,10 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
-from hpc.autoscale.config.naming import (
-    checked_placement_group,
-    escaped_placement_group,
-)
+from hpc.autoscale.config.naming import escaped_placement_group, group_or_none
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -207,11 +204,7 @@ class Node(ABC):
             _Node__nodearray=nodearray,
             _Node__private_ip=private_ip,
             _Node__power_state=power_state,
-            _Node__placement_group=(
-                checked_placement_group(placement_group, f"node {name}")
-                if placement_group
-                else None
-            ),
+            _Node__placement_group=group_or_none(placement_group, f"node {name}"),
             _Node__keep_alive=keep_alive,
             _Node__available=Amounts(copied(resources), self),
             _Node__assignments=TrackedSet((), self),
@@ -510,9 +503,7 @@ class Node(ABC):
                 f"placement group of {self.name} cannot be changed from {current!r} to {value!r}:"
                 " the node exists"
             )
-        if value is not None:
-            checked_placement_group(value, f"node {self.name}")
-        self.__placement_group = value
+        self.__placement_group = group_or_none(value, f"node {self.name}")
 
     def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:
         """Set the placement group with every illegal character replaced by `_`; returns what was
