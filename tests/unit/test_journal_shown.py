@@ -321,3 +321,20 @@ def test_state_that_cannot_be_used_leaves_a_pass_out(recorded, tmp_path, azscale
     assert code == 3
     assert "left out: its state cannot be used" in printed
     assert "2 passes: 0 the same, 0 different, 2 left out" in printed
+
+
+def test_nodes_that_joined_are_counted_once(azscale, tmp_path):
+    """Until they were gone for a pass: a loop hands them over in each; also where the pass before
+    is not shown."""
+    joined = (["a", "b"], ["a", "b"], ["a", "b", "c"], ["c"], ["a", "c"])
+    records = [a_pass_record(number, joined=names) for number, names in enumerate(joined, 1)]
+    path = written(tmp_path / "journal", *records)
+
+    def column(*args):
+        _, printed = azscale("journal", "show", path, *args, "-F", "table")
+        head, *rows = printed.splitlines()
+        at = head.split().index("JOIN")
+        return [row.split()[at] for row in rows]
+
+    assert column() == ["2", "0", "1", "0", "1"]
+    assert column("--last", "2") == ["0", "1"]

@@ -102,14 +102,15 @@ class JournalCommands(CommandLine):
         return found
 
     def _show_all(self, found: Journal, most: int, output_format: OutputFormat | None) -> None:
-        records: Sequence[PassRecord] = deque(found, maxlen=most)
-        if not records:
+        last: Sequence[PassRecord] = list(deque(found, maxlen=most + 1))
+        if not last:
             raise found.without()
+        records = last[-most:]
         if output_format == "json":
             json_dump([showing.to_json(record) for record in records], sys.stdout)
             print()
             return
-        rows = [showing.row(record) for record in records]
+        rows = showing.rows(records, last[0] if len(last) > most else None)
         print_rows(showing.COLUMNS, rows, sys.stdout, output_format or "table")
 
     def _show_one(self, found: Journal, number: int, output_format: OutputFormat | None) -> None:

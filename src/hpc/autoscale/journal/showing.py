@@ -19,8 +19,19 @@ _SHOWN_AT_MOST = 5
 _NAMED = 3
 
 
-def row(record: PassRecord) -> list[Any]:
-    """What there is to say of a pass on one line, by `COLUMNS`."""
+def rows(records: Iterable[PassRecord], before: PassRecord | None = None) -> list[list[Any]]:
+    """What there is to say of passes in their order, a line each, by `COLUMNS`. `before`: the one
+    before the first of them. Of the nodes that joined, those count that had not joined in the pass
+    before: a loop hands all over in each."""
+    found, known = [], set(before.names("joined") if before else ())
+    for record in records:
+        joined = record.names("joined")
+        found.append(_row(record, len(set(joined) - known)))
+        known = set(joined)
+    return found
+
+
+def _row(record: PassRecord, joined: int) -> list[Any]:
     return [
         record.number,
         in_utc(record.at),
@@ -28,7 +39,7 @@ def row(record: PassRecord) -> list[Any]:
         "?" if "jobs" in record.unread else len(record.jobs),
         len(record.did.get("unsatisfied") or ()),
         _sum(record, "create", "start"),
-        len(record.names("joined")),
+        joined,
         _sum(record, "drain"),
         _sum(record, "delete"),
         _said(record.did),
