@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hpc.autoscale import clock
@@ -65,12 +66,10 @@ class Sender(NamedTuple):
         assumed = _assumed.get()
         if assumed.sender is not None:
             return assumed.sender
-        import platform
-
-        pid = os.getpid()
-        begun = _begun(pid)
-        started = f"{_boot()}/{_numbers()}/{begun}" if begun else ""
-        return cls(platform.node(), pid, started)
+        try:
+            return _sender(os.getpid())
+        except LookupError:
+            return cls(_host(), os.getpid(), "")
 
     def state(self) -> SenderState:
         """Whether the process still runs; `unknown` for one that cannot be looked at from here."""
@@ -137,6 +136,22 @@ def hearing_ids(hear: Callable[[str], object]) -> Iterator[None]:
 def new_request_id() -> str:
     """An id that no request has had."""
     return (_assumed.get().new_id or random_uuid)()
+
+
+@lru_cache(maxsize=1)
+def _sender(pid: int) -> Sender:
+    """The process of that number, which is this one: a pass asks several times. LookupError, which
+    is not kept, where the system does not say when it began."""
+    begun = _begun(pid)
+    if not begun:
+        raise LookupError(pid)
+    return Sender(_host(), pid, f"{_boot()}/{_numbers()}/{begun}")
+
+
+def _host() -> str:
+    import platform
+
+    return platform.node()
 
 
 def _boot() -> str:
