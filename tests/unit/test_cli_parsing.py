@@ -119,6 +119,13 @@ def test_calling_a_command(config):
     ]
 
 
+def test_options_of_integrations_may_be_cut_short(config):
+    """As published, and as their users' scripts may have it; those of azscale may not."""
+    plain = Plain()
+    clilib.main(["two", "--conf", config, "--si", "3"], "x", plain)
+    assert plain.called == [("two", {"cluster_name": "c"}, 3)]
+
+
 def test_the_command_that_needs_no_configuration():
     """Writes one."""
     plain = Plain()

@@ -23,14 +23,12 @@ _NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}
 class CommandParser(ArgumentParser):
     """A parser with a sub-command for each name in `commands`, or of one of these commands.
 
-    Options have to be written out: a mistyped one is never taken for another that begins so.
     `missing_config` is what to say when a command needs a configuration and has none.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._names: list[str] = []
         kwargs.setdefault("formatter_class", _readable_help)
-        kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
         self.commands: dict[str, CommandParser] = {}
         self.missing_config = "these options are required: --config/-c"

@@ -151,11 +151,14 @@ def create_arg_parser(
 
     All but `initconfig` take -c/--config, which has to be given when there is no file in the
     default place. What is wrong with a command line is said in one line, with a guess. An object
-    may say otherwise how the commands are listed, in `_describe_commands(parser, summaries)`.
+    may say otherwise how the commands are listed, in `_describe_commands(parser, summaries)`; then
+    options have to be written out, while those of integrations may be cut short as ever.
     """
     config_path = default_config_path(project_name, module, default_config)
-    parser = CommandParser(prog=getattr(module, "_command_name", None))
     describe = getattr(module, "_describe_commands", None)
+    may_be_cut = describe is None
+    program = getattr(module, "_command_name", None)
+    parser = CommandParser(prog=program, allow_abbrev=may_be_cut)
     said = SUPPRESS if describe else None
     sub_parsers = parser.add_subparsers(metavar="command", help=said)
     summaries: dict[str, str] = {}
@@ -163,8 +166,9 @@ def create_arg_parser(
         summaries[name] = " ".join((function.__doc__ or "").split())
         said_of_it = summaries[name].replace("%", "%%")
         # shells say it of each command; the overview has it once
-        shown: dict[str, Any] = {"help": said_of_it} if "_ARGCOMPLETE" in os.environ else {}
-        sub_parser = sub_parsers.add_parser(name, description=said_of_it, **shown)
+        more: dict[str, Any] = {"help": said_of_it} if "_ARGCOMPLETE" in os.environ else {}
+        more["allow_abbrev"] = may_be_cut
+        sub_parser = sub_parsers.add_parser(name, description=said_of_it, **more)
         parser.commands[name] = sub_parser
         config_as = _config_as(name, function)
         sub_parser.set_defaults(
