@@ -490,9 +490,8 @@ def _raise_together(change: WaitingJob) -> Iterator[Fix]:
             parts = tuple(_part(level, by) for level, by in raised.amounts.items())
             more: dict[str, Any] = {"subject": " and ".join(part.subject for part in parts)}
             more = {"parts": parts, **more} if len(parts) > 1 else parts[0]._asdict()
-            more["is_least"] = raised.is_least and (
-                change.again is not None or change.queue.is_exact
-            )
+            # what a whole pass does with less of one of them may take other nodes altogether
+            more["is_least"] = raised.is_least and change.again is None and change.queue.is_exact
             # where a group may be as large as its bucket, nobody knows how large it may be then
             more["is_certain"] = not bucket.placement_group or not any(
                 each.placement_group and each.max_placement_group_size >= each.limits.max_count
