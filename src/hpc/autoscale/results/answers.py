@@ -211,11 +211,17 @@ class EarlyBailoutResult(Result, Generic[N]):
 def answer_of(constraint: Any, node: Any = None, bucket: Any = None) -> SatisfiedResult:
     """What a constraint says of a node, or of a bucket. InvalidResultError, which names the class
     of the constraint, for a refusal that is no result."""
+    answer: Any
+    if bucket is None:
+        answer = constraint.satisfied_by_node(node)
+    else:
+        answer = constraint.satisfied_by_bucket(bucket)
+    # reasons of a result are made when they are read, which takes long
+    if answer or isinstance(answer, Result) or hasattr(answer, "reasons"):
+        found: SatisfiedResult = answer
+        return found
     method = "satisfied_by_node" if bucket is None else "satisfied_by_bucket"
-    answer: SatisfiedResult = getattr(constraint, method)(node if bucket is None else bucket)
-    if not answer and not hasattr(answer, "reasons"):
-        raise _odd(constraint, method, "a SatisfiedResult", answer)
-    return answer
+    raise _odd(constraint, method, "a SatisfiedResult", answer)
 
 
 def space_of(constraint: Any, node: Any) -> int:

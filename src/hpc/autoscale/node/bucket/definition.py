@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale import hpctypes as ht
@@ -196,7 +197,12 @@ class NodeTemplate:
     def example(self) -> Node:
         """The example node; resources that were written since show in what it has available."""
         now, seen = self.resources, self._seen
-        if now.keys() != seen.keys() or not all(map(same, now.values(), map(seen.get, now))):
+        # most values are the very same objects, which takes a tenth of the time to see
+        are_same = now.keys() == seen.keys() and (
+            all(map(is_, now.values(), map(seen.get, now)))
+            or all(map(same, now.values(), map(seen.get, now)))
+        )
+        if not are_same:
             self._seen = _noted(now)
             for name in seen.keys() - now.keys():
                 self._example.available.pop(name, None)
