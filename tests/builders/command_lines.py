@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hpc.autoscale import clilib
+from hpc.autoscale import cli, clilib
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -43,7 +43,7 @@ class Ended(NamedTuple):
 
 
 def run_command(
-    cli: clilib.CommonCLI,
+    commands: clilib.CommonCLI,
     argv: tuple[str, ...],
     home: Path,
     config: dict[str, Any],
@@ -53,8 +53,21 @@ def run_command(
     (home / "autoscale.json").write_text(json.dumps(config))
     code: str | int | None = 0
     try:
-        clilib.main(list(argv), "grid", cli)
+        clilib.main(list(argv), "grid", commands)
     except SystemExit as end:
         code = end.code
+    captured = capsys.readouterr()
+    return Ended(code, captured.out, captured.err)
+
+
+def run_azscale(
+    words: tuple[object, ...], config: Path, capsys: pytest.CaptureFixture[str]
+) -> Ended:
+    """Run azscale with a configuration, in this process."""
+    code: str | int | None = 0
+    try:
+        cli.main([*map(str, words), "-c", str(config)])
+    except SystemExit as end:
+        code = end.code or 0
     captured = capsys.readouterr()
     return Ended(code, captured.out, captured.err)

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from builders.command_lines import run_azscale
 from builders.journals import a_node_record, a_pass_record
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.clock import MockClock
@@ -24,15 +25,7 @@ def azscale(tmp_path, capsys):
     config.write_text(json.dumps({"cluster_name": "c", "url": "http://none.invalid"}))
     config.chmod(0o600)
 
-    def call(*args):
-        code = 0
-        try:
-            main([*map(str, args), "-c", str(config)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        return code, *capsys.readouterr()
-
-    return call
+    return lambda *words: run_azscale(words, config, capsys)
 
 
 @pytest.fixture

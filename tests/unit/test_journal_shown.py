@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from builders.command_lines import run_azscale
 from builders.fake_scheduler import cluster, now, run, scheduler
 from builders.journals import a_node_record, a_pass_record, a_status, a_waiting_job
-from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.testing import a_host, a_job
@@ -23,13 +23,8 @@ def azscale(tmp_path, capsys):
     config.write_text(json.dumps({"cluster_name": "c", "url": "http://none.invalid"}))
 
     def call(*args):
-        code = 0
-        try:
-            main([*map(str, args), "-c", str(config)])
-        except SystemExit as end:
-            code = int(end.code or 0)
-        printed = capsys.readouterr()
-        return code, printed.out + printed.err
+        ended = run_azscale(args, config, capsys)
+        return ended.code, ended.out + ended.err
 
     return call
 

@@ -104,7 +104,7 @@ def _check_key(
         kinds = ", ".join(f"{kind}.…" for kind in _KINDS)
         guess = "" if first in _KINDS else did_you_mean(first, [*known, *_KINDS])
         raise SettingError(
-            f"--set {key}: expected a key of autoscale.json, or {kinds}, found" f" {first!r}{guess}"
+            f"--set {key}: expected a key of autoscale.json, or {kinds}, found {first!r}{guess}"
         )
     in_section = (known.get(first) or {}).get("properties") or {}
     own = config.get(first)
