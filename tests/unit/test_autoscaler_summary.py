@@ -59,7 +59,7 @@ def test_what_went_wrong_has_lines_of_its_own():
 def test_many_of_a_kind_are_counted():
     """Five are shown; of jobs the first three of each cause."""
     notes = tuple(f"note {n}" for n in range(8))
-    shared = Explanation(lambda: ("no", None))
+    shared = Explanation(lambda _: ("no", None))
     unsatisfied = tuple(UnsatisfiedJob(str(i), 1, shared) for i in range(5000))
     lines = str(PassSummary(jobs=5000, unsatisfied=unsatisfied, notes=notes)).splitlines()
     assert lines[1] == "  5000 jobs (0, 1, 2, …) wait: no"

@@ -216,7 +216,8 @@ class TestWaiting:
 
     @staticmethod
     def read(count=3, missing=1, reason="full", unit="slots"):
-        causes = [Explanation(lambda: (reason, "quota")), Explanation(lambda: ("none fits", None))]
+        said = (reason, "quota"), ("none fits", None)
+        causes = [Explanation(lambda of: of, of=each) for each in said]
         return [UnsatisfiedJob(str(n), missing, causes[n % 2], unit=unit) for n in range(count)]
 
     def test_the_same_jobs_are_the_same_rows(self):
@@ -247,15 +248,12 @@ class TestWaiting:
         """Each once."""
         asked = []
 
-        def cause(number):
-            def explain():
-                asked.append(number)
-                return (f"cause {number}", None)
-
-            return Explanation(explain)
+        def explain(number):
+            asked.append(number)
+            return (f"cause {number}", None)
 
         count = CAUSES + 5
-        jobs = [UnsatisfiedJob(str(n), 1, cause(n)) for n in range(count)]
+        jobs = [UnsatisfiedJob(str(n), 1, Explanation(explain, of=n)) for n in range(count)]
         rows = unsatisfied_rows(jobs)
         rows = unsatisfied_rows(jobs, rows)
         assert asked == list(range(CAUSES))

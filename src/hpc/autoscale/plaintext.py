@@ -15,20 +15,20 @@ _UNSAFE = (
     "\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
     "\ud800-\udfff\U000e0000-\U000e007f"
 )
-_ANY = re.compile(f"[{_UNSAFE}]")
-_BUT_LINES = re.compile(f"(?![\n\t])[{_UNSAFE}]")
+_ANY = f"[{_UNSAFE}]"
+_BUT_LINES = f"(?![\n\t])[{_UNSAFE}]"
 
 
 def on_one_line(text: str) -> str:
     r"""`text` with each character that acts instead of being seen as its escape, as `\n` and
     `\x1b`."""
     # most texts are harmless, and this looks at them once, in C
-    return text if text.isprintable() else _ANY.sub(_escaped, text)
+    return text if text.isprintable() else re.sub(_ANY, _escaped, text)
 
 
 def on_its_lines(text: str) -> str:
     """The same for a text of our own making, whose line breaks and tabs are meant."""
-    return text if text.isprintable() else _BUT_LINES.sub(_escaped, text)
+    return text if text.isprintable() else re.sub(_BUT_LINES, _escaped, text)
 
 
 def in_words(text: str, longest: int) -> str:

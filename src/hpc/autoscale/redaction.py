@@ -7,9 +7,9 @@ Called by logging, by the configuration checks, by the clients and by everything
 configuration.
 """
 
-import base64
 import json
 import re
+from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -179,9 +179,9 @@ def _in_base64(secret: bytes) -> set[str]:
 
     Letters that depend on the bytes around are left out.
     """
-    forms = {base64.b64encode(secret).decode().rstrip("=")}
+    forms = {b2a_base64(secret, newline=False).decode().rstrip("=")}
     for before in range(3):
-        letters = base64.b64encode(bytes(before) + secret).decode()
+        letters = b2a_base64(bytes(before) + secret, newline=False).decode()
         whole = (before + len(secret)) * 8 // 6
         forms.add(letters[(before * 8 + 5) // 6 : whole])
     forms |= {form.replace("+", "-").replace("/", "_") for form in forms}

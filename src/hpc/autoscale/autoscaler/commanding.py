@@ -47,13 +47,11 @@ def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
     """What the gate is told at the start of a pass: who asks, and the limits of the section
     `autoscale`. ConfigurationException for a limit that is none."""
     section = config.get("autoscale") or {}
-    facts = Facts(
-        asker=Asker.LOOP,
-        max_new=_count(section, "max_new_nodes_per_pass"),
-        max_deletes=_count(section, "max_deletes_per_pass"),
-        max_share=_share(section, "max_delete_share", MAX_DELETE_SHARE),
-        bounds=config.get(BOUNDS),
-    )
+    facts = Facts(Asker.LOOP)
+    facts.max_new = _count(section, "max_new_nodes_per_pass")
+    facts.max_deletes = _count(section, "max_deletes_per_pass")
+    facts.max_share = _share(section, "max_delete_share", MAX_DELETE_SHARE)
+    facts.bounds = config.get(BOUNDS)
     above = _count(section, "max_delete_share_above")
     if above is not None:
         facts.share_above = above

@@ -41,6 +41,7 @@ from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_of
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
+from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.util import SingletonLock, partition
 from hpc.autoscale.workers import WorkerJob, prepare
 
@@ -267,6 +268,40 @@ class _Listener:
         logging.warning("job %s is set aside: %s", name, reason)
 
 
+class _Explainer:
+    """Says of outcomes what stopped their jobs, by the limits of the buckets as they were when this
+    was made."""
+
+    def __init__(self, node_mgr: NodeManager) -> None:
+        self._node_mgr = node_mgr
+        self._buckets = node_mgr.get_buckets()
+        self._full = {id(bucket): stopping_limits([bucket]) for bucket in self._buckets}
+
+    def cause_of(self, outcome: Outcome) -> tuple[str, str | None]:
+        """Why a job got no more, and the limits among that."""
+        with muted():
+            candidates = outcome.job.bucket_candidates(self._buckets).candidates
+        said = dict.fromkeys(limit for bucket in candidates for limit in self._full[id(bucket)])
+        limit = "; ".join(said) or None
+        reasons = dict.fromkeys(" ".join(reason.split()) for reason in outcome.reasons)
+        return "; ".join(reasons) or limit or "no node has room for it", limit
+
+    def verdict_on(self, outcome: Outcome) -> Verdict:
+        """The verdict on its job."""
+        return verdict_on_waiting(outcome.job, self._node_mgr)
+
+    def cause_of_gang(self, of: tuple[Outcome, str, Explanation]) -> tuple[str, str | None]:
+        """What is known of a gang, before what stops all jobs like it."""
+        _, known, cause = of
+        reason, limit = cause.said
+        return f"{known}; {reason}", f"{known}; {limit}" if limit else known
+
+    def verdict_on_gang(self, of: tuple[Outcome, str, Explanation]) -> Verdict:
+        """The verdict on a gang of which something is known."""
+        outcome, known, _ = of
+        return verdict_on_waiting(outcome.job, self._node_mgr, known)
+
+
 def _explain(
     short: Iterable[Outcome], node_mgr: NodeManager, of_gangs: Mapping[str, str]
 ) -> list[UnsatisfiedJob]:
@@ -275,8 +310,7 @@ def _explain(
 
     Limits are said as they are now: a pass that goes on charges them, or gives back.
     """
-    buckets = node_mgr.get_buckets()
-    full = {id(bucket): stopping_limits([bucket]) for bucket in buckets}
+    explainer = _Explainer(node_mgr)
     known: dict[tuple[int, int, bool], Explanation] = {}
     explained = []
     for outcome in short:
@@ -284,17 +318,12 @@ def _explain(
         alike = (id(job._compile()), job.node_count, job.colocated)
         cause = known.get(alike)
         if cause is None:
-            cause = known[alike] = Explanation(
-                functools.partial(_cause, outcome, buckets, full),
-                functools.partial(verdict_on_waiting, job, node_mgr),
-            )
-        unit = "nodes" if job.node_count > 0 else "slots"
+            cause = Explanation(explainer.cause_of, explainer.verdict_on, outcome)
+            known[alike] = cause
         if job.name in of_gangs:
-            said = of_gangs[job.name]
-            cause = Explanation(
-                functools.partial(_cause_of_gang, said, cause),
-                functools.partial(verdict_on_waiting, job, node_mgr, said),
-            )
+            given = (outcome, of_gangs[job.name], cause)
+            cause = Explanation(explainer.cause_of_gang, explainer.verdict_on_gang, given)
+        unit = "nodes" if job.node_count > 0 else "slots"
         explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit))
     return explained
 
@@ -316,24 +345,6 @@ def _log_causes(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
     if rest:
         causes = counted(len(alike) - CAUSES_LOGGED, "other reason")
         _log.info("and %s, for %s", counted(rest, "more job"), causes)
-
-
-def _cause(
-    outcome: Outcome, buckets: list[NodeBucket], full: Mapping[int, Sequence[str]]
-) -> tuple[str, str | None]:
-    """Why a job got no more, and the limits among that."""
-    with muted():
-        candidates = outcome.job.bucket_candidates(buckets).candidates
-    said = dict.fromkeys(limit for bucket in candidates for limit in full[id(bucket)])
-    limit = "; ".join(said) or None
-    reasons = dict.fromkeys(" ".join(reason.split()) for reason in outcome.reasons)
-    return "; ".join(reasons) or limit or "no node has room for it", limit
-
-
-def _cause_of_gang(known: str, cause: Explanation) -> tuple[str, str | None]:
-    """What is known of a gang, before what stops all jobs like it."""
-    reason, limit = cause.said
-    return f"{known}; {reason}", f"{known}; {limit}" if limit else known
 
 
 def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:

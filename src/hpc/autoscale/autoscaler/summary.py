@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.errors import counted
@@ -35,26 +34,37 @@ _NAMED_JOBS = 3
 
 
 class Explanation:
-    """What stopped jobs that are alike: `explain` gives all that is known, and the limits among it;
-    `judge` the verdict on the first of them. Called when first read."""
+    """What stopped jobs that are alike. `explain` gives all that is known, and the limits among it;
+    `judge` the verdict on the first of them. Each is given what this is `of`, when it is first
+    read: a queue has thousands of these."""
+
+    __slots__ = ("_explain", "_judge", "_of", "_said", "_verdict")
 
     def __init__(
         self,
-        explain: Callable[[], tuple[str, str | None]],
-        judge: Callable[[], Verdict] | None = None,
+        explain: Callable[[Any], tuple[str, str | None]],
+        judge: Callable[[Any], Verdict] | None = None,
+        of: Any = None,
     ) -> None:
         self._explain = explain
         self._judge = judge
+        self._of = of
+        self._said: tuple[str, str | None] | None = None
+        self._verdict: Verdict | None = None
 
-    @cached_property
+    @property
     def said(self) -> tuple[str, str | None]:
         """The reason, and the limits or None."""
-        return self._explain()
+        if self._said is None:
+            self._said = self._explain(self._of)
+        return self._said
 
-    @cached_property
+    @property
     def verdict(self) -> Verdict | None:
         """What there is to say of the first of the jobs; None where nobody can judge."""
-        return None if self._judge is None else self._judge()
+        if self._verdict is None and self._judge is not None:
+            self._verdict = self._judge(self._of)
+        return self._verdict
 
 
 class UnsatisfiedJob:
@@ -78,7 +88,7 @@ class UnsatisfiedJob:
         self.missing = missing
         self.unit = unit
         self.cause = (
-            reason if isinstance(reason, Explanation) else Explanation(lambda: (reason, limit))
+            reason if isinstance(reason, Explanation) else Explanation(lambda _: (reason, limit))
         )
 
     @property

@@ -112,7 +112,8 @@ class PassRecorder:
         if not path or not os.path.exists(file_of(path)):
             return
         log = RequestLog(path)
-        others = {each.sender for each in (*log.creates, *log.removals)} - {Sender.here()}
+        others = {sent.sender for sent in log.creates} | {each.sender for each in log.removals}
+        others.discard(Sender.here())
         if others:
             self.doors["senders"] = [[*each, each.state()] for each in sorted(others)]
 

@@ -146,15 +146,15 @@ def _hosts_alike(hosts: Sequence[Node], values: Pairs) -> int:
 
 
 def _host_value(host: Node) -> tuple[Any, Any]:
-    own, (kind, marks, (totals, metadata, free)) = as_reported(host)
+    own, (kind, size, marks, (totals, metadata, free)) = as_reported(host)
     # those of a node tell it of each write, which takes longer
     live = (dict.copy(totals), metadata, dict(dict.items(free)))
-    return own, shared((kind, marks, live))
+    return own, shared((kind, size, marks, live))
 
 
 def host_json(value: tuple[Any, Any]) -> dict[str, Any]:
     """The JSON form of a scheduler's node: what is not as it usually is."""
-    (hostname, node_id, bucket, jobs), ((state, kept, *kind), marks, live) = value
+    (hostname, node_id, bucket, jobs), ((state, kept, *where), size, marks, live) = value
     (marked, closed, required, _), (totals, metadata, free) = marks, live
     found = {
         "hostname": hostname,
@@ -169,7 +169,7 @@ def host_json(value: tuple[Any, Any]) -> dict[str, Any]:
         "bucket-id": bucket,
         "state": state,
         "keep-alive": kept,
-        "kind": tuple(kind),
+        "kind": (*size, *where),
     }
     if free == totals:
         del found["available"]

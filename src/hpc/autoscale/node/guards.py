@@ -12,8 +12,8 @@ refuses. Nothing is read here; whoever asks brings what is known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
@@ -53,7 +53,6 @@ class Asker(Enum):
     """A program that names the nodes, or a person with `--force`: CycleCloud's word is enough."""
 
 
-@dataclass
 class Facts:
     """What is known when a command is asked for. None means that it is not known.
 
@@ -77,16 +76,14 @@ class Facts:
       pass; None for any number. The share counts where more than `share_above` nodes exist
     """
 
-    asker: Asker = Asker.CALLER
     cluster_target: str | None = None
     existing: int | None = None
-    why: dict[object, Why] = field(default_factory=dict)
     busy: Collection[object] | None = None
     listed: Mapping[str, Mapping[str, Any]] | None = None
     missing: Collection[object] = ()
     is_complete: bool | None = None
     unwitnessed: Collection[object] = ()
-    idle_passes: Mapping[object, int] = field(default_factory=dict)
+    idle_passes: Mapping[object, int] = MappingProxyType({})
     min_idle_passes: int = 0
     now: float = 0.0
     min_lifetime: float = 0.0
@@ -96,6 +93,10 @@ class Facts:
     max_deletes: int | None = None
     max_share: float | None = None
     share_above: int = 20
+
+    def __init__(self, asker: Asker = Asker.CALLER) -> None:
+        self.asker = asker
+        self.why: dict[object, Why] = {}
 
 
 class Refusal(NamedTuple):

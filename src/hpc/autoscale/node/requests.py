@@ -17,7 +17,6 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -94,8 +93,7 @@ class Sender(NamedTuple):
         return f"process {self.pid} on {self.host}" if self.host else "a process not noted"
 
 
-@dataclass(frozen=True)
-class Assumed:
+class Assumed(NamedTuple):
     """Where ids of requests come from, which process this is, and which others run, when a pass is
     decided again: then that was long ago, and somewhere else. None: as it is."""
 
@@ -129,7 +127,7 @@ def hearing_ids(hear: Callable[[str], object]) -> Iterator[None]:
         hear(found)
         return found
 
-    with assuming(replace(assumed, new_id=drawn)):
+    with assuming(assumed._replace(new_id=drawn)):
         yield
 
 
@@ -179,35 +177,24 @@ def _text_of(path: str) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """What a process wrote down before it sent a request; `begun` is in unix seconds."""
+class Sent(NamedTuple):
+    """A create that is not settled: which process sent it last, when (`begun`, in unix seconds),
+    and its id."""
 
-    host: str
-    pid: int
-    started: str
+    sender: Sender
     begun: float
-
-    @property
-    def sender(self) -> Sender:
-        """The process that sent it last."""
-        return Sender(self.host, self.pid, self.started)
-
-
-@dataclass(frozen=True)
-class Sent(Attempt):
-    """A create that is not settled."""
-
     request_id: str
 
 
-@dataclass(frozen=True)
-class Removal(Attempt):
-    """A node that was to go when nobody heard whether it did; `command` is a management call.
+class Removal(NamedTuple):
+    """A node that was to go when nobody heard whether it did; `command` is a management call,
+    `sender` and `begun` as in `Sent`.
 
     With `called_off` it is not to go any more, and the request may arrive all the same.
     """
 
+    sender: Sender
+    begun: float
     node_id: str
     name: str
     command: str
@@ -226,12 +213,12 @@ class Made(NamedTuple):
     begun: float
 
 
-def is_old(one: Attempt | Made) -> bool:
+def is_old(one: Sent | Removal | Made) -> bool:
     """Whether it cannot be under way any more, also when the clock was set back since."""
     return abs(clock.time() - one.begun) > OLD_SECONDS
 
 
-def is_elsewhere(one: Attempt) -> bool:
+def is_elsewhere(one: Sent | Removal) -> bool:
     """Whether another process may still be waiting for the answer."""
     if is_old(one) or one.sender == Sender.here():
         return False
@@ -332,7 +319,7 @@ class RequestLog:
     def creates(self) -> list[Sent]:
         """The creates whose outcome is unknown, whoever sent them."""
         query = f"SELECT {_SENDER}, request_id FROM creates ORDER BY rowid"
-        return [Sent(*row) for row in self._file.rows(query)]
+        return [_sent(*row) for row in self._file.rows(query)]
 
     @property
     def unsettled(self) -> list[str]:
@@ -378,7 +365,7 @@ class RequestLog:
             if split_name(request_id)[0] != cluster:
                 continue
             row = db.execute(query, (request_id,)).fetchone()
-            if row and Sent(*row) == known:
+            if row and _sent(*row) == known:
                 return request_id
             del self._reusable[request_id]
         return None
@@ -494,10 +481,16 @@ class RequestLog:
             raise RequestLogError(f"request ids {old}: cannot be removed: {e.strerror or e}") from e
 
 
+def _sent(host: str, pid: int, started: str, begun: float, request_id: str) -> Sent:
+    """A create of a row of the file."""
+    return Sent(Sender(host, pid, started), begun, request_id)
+
+
 def _removal(node_id: str, name: str, command: str, request_id: str, *row: Any) -> Removal:
     """A removal of a row of the file; in one of before version 3 none is called off."""
-    host, pid, started, begun, *called_off = row
-    return Removal(host, pid, started, begun, node_id, name, command, request_id, any(called_off))
+    *sender, begun = row[:4]
+    what = (node_id, name, command, request_id)
+    return Removal(Sender(*sender), begun, *what, any(row[4:]))
 
 
 def _row(removal: Removal) -> tuple[object, ...]:

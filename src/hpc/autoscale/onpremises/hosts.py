@@ -4,8 +4,8 @@ started and stopped."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.hpctypes import Memory
@@ -19,15 +19,14 @@ COMMAND_TIMEOUT = 60.0
 _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "--")
 
 
-@dataclass(frozen=True)
-class OnPremisesHost:
+class OnPremisesHost(NamedTuple):
     """A host; `start` and `stop` are commands as lists of words, empty where its worker is always
     there."""
 
     name: str
     hostname: str
     nodearray: str = ON_PREMISES
-    resources: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any] = MappingProxyType({})
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
     command_timeout: float = COMMAND_TIMEOUT

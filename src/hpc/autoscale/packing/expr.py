@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -63,7 +62,6 @@ class View(Protocol):
         """The value of a node property."""
 
 
-@dataclass(slots=True, eq=False)
 class Fit:
     """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the
     node.
@@ -71,10 +69,16 @@ class Fit:
     `rank` is which of several alternatives fitted (0 is the first), where there were any.
     """
 
-    count: int = UNBOUNDED
-    take: tuple[tuple[str, Quantity], ...] = ()
-    closes: bool = False
-    rank: int = 0
+    __slots__ = ("closes", "count", "rank", "take")
+
+    def __init__(
+        self,
+        count: int = UNBOUNDED,
+        take: tuple[tuple[str, Quantity], ...] = (),
+        closes: bool = False,
+        rank: int = 0,
+    ) -> None:
+        self.count, self.take, self.closes, self.rank = count, take, closes, rank
 
 
 FITS = Fit()

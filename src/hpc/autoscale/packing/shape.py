@@ -10,7 +10,6 @@ except for constraints that say so (`IDENTITY`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.packing.amounts import Quantity as Quantity
@@ -37,7 +36,6 @@ IDENTITY: frozenset[str] = frozenset(
 OF_BUCKET = ("nodearray", "bucket_id", "vm_size", "vm_family", "location", "spot")
 
 
-@dataclass(slots=True, eq=False)
 class Template:
     """What all nodes of one origin share: property values by name, and the units of sized
     resources.
@@ -48,10 +46,17 @@ class Template:
     used.
     """
 
-    properties: Mapping[str, object]
-    units: Mapping[str, Unit]
-    trouble: str | None = None
-    last_capacity_failure: float | None = None
+    __slots__ = ("last_capacity_failure", "properties", "trouble", "units")
+
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        units: Mapping[str, Unit],
+        trouble: str | None = None,
+        last_capacity_failure: float | None = None,
+    ) -> None:
+        self.properties, self.units = properties, units
+        self.trouble, self.last_capacity_failure = trouble, last_capacity_failure
 
 
 class NodeShape:
@@ -122,6 +127,8 @@ class ShapeTable:
 
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
+        # their properties, as `freeze` has them
+        self._frozen: dict[Template, Any] = {}
         self._frames: dict[object, Frame] = {}
         # those with values that are not plain
         self._shapes: dict[object, NodeShape] = {}
@@ -137,11 +144,21 @@ class ShapeTable:
         last_capacity_failure: float | None = None,
     ) -> Template:
         """The template with these contents."""
-        key = (freeze(properties), frozenset(units.items()), trouble, last_capacity_failure)
+        given = (properties, units, trouble, last_capacity_failure)
+        return self._template(freeze(properties), *given)
+
+    def _template(
+        self,
+        frozen: object,
+        properties: Mapping[str, object],
+        units: Mapping[str, Unit],
+        *rest: Any,
+    ) -> Template:
+        key = (frozen, frozenset(units.items()), *rest)
         found = self._templates.get(key)
         if found is None:
-            found = Template(dict(properties), dict(units), trouble, last_capacity_failure)
-            self._templates[key] = found
+            found = self._templates[key] = Template(dict(properties), dict(units), *rest)
+            self._frozen[found] = frozen
         return found
 
     def shape(
@@ -167,8 +184,10 @@ class ShapeTable:
     def with_property(self, shape: NodeShape, name: str, value: object) -> NodeShape:
         """The shape of a node that is like those of another shape but for one property."""
         was, frame = shape.template, shape.frame
-        properties = {**was.properties, name: value}
-        template = self.template(properties, was.units, was.trouble, was.last_capacity_failure)
+        before, after = {name: was.properties[name]}, {name: value}
+        frozen = self._frozen[was] - freeze(before) | freeze(after)
+        rest = (was.units, was.trouble, was.last_capacity_failure)
+        template = self._template(frozen, {**was.properties, **after}, *rest)
         if frame is None:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)

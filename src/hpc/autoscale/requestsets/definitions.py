@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodearrayBucketStatus
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
@@ -33,8 +33,7 @@ class RequestError(AutoscaleError):
     """A request that cannot be used. The request set that stood before stays in force."""
 
 
-@dataclass(frozen=True)
-class ArrayRequest:
+class ArrayRequest(NamedTuple):
     """What one request set wants of one nodearray: `nodes`, or nodes with so many `cores` together.
 
     Beside that it wants `groups` of `group_nodes` nodes, or of nodes with `group_cores` together.
@@ -53,7 +52,7 @@ class ArrayRequest:
     group_nodes: int = 0
     group_cores: int = 0
     machine_types: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = MappingProxyType({})
     cluster_name: str | None = None
     is_dynamic: bool = False
     extends: tuple[str, ...] = ()

@@ -10,7 +10,6 @@ for itself, because they may name the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import is_
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,30 +26,36 @@ if TYPE_CHECKING:
 OFF = ht.NodeStatus("Off")
 
 
-@dataclass(eq=False, repr=False)
 class NodeDefinition:
     """What a new node of a bucket would be. Everything but `placement_group` must be given
     (AssertionError)."""
 
-    nodearray: ht.NodeArrayName
-    bucket_id: ht.BucketId
-    vm_size: ht.VMSize
-    location: ht.Location
-    spot: bool
-    subnet: ht.SubnetId
-    vcpu_count: int
-    gpu_count: int
-    memory: ht.Memory
-    placement_group: ht.PlacementGroup | None
-    resources: Mapping[str, Any]
-    software_configuration: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        nodearray: ht.NodeArrayName,
+        bucket_id: ht.BucketId,
+        vm_size: ht.VMSize,
+        location: ht.Location,
+        spot: bool,
+        subnet: ht.SubnetId,
+        vcpu_count: int,
+        gpu_count: int,
+        memory: ht.Memory,
+        placement_group: ht.PlacementGroup | None,
+        resources: Mapping[str, Any],
+        software_configuration: Mapping[str, Any],
+    ) -> None:
+        self.nodearray, self.bucket_id, self.vm_size = nodearray, bucket_id, vm_size
+        self.location, self.spot, self.subnet = location, spot, subnet
+        self.vcpu_count, self.gpu_count, self.memory = vcpu_count, gpu_count, memory
+        self.placement_group = placement_group
+        self.resources: Mapping[str, Any] = resources
+        self.software_configuration = software_configuration
         given = {**self.__dict__, "placement_group": ""}
         missing = [name for name, value in given.items() if value is None]
         if missing:
             raise AssertionError(f"a node definition needs {', '.join(missing)}")
-        self.resources = copied(self.resources)
+        self.resources = copied(resources)
 
     def in_placement_group(
         self, placement_group: str | None, resources: Mapping[str, Any] | None = None

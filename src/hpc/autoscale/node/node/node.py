@@ -28,6 +28,7 @@ from hpc.autoscale.node.node.contents import (
     MADE_LATE,
     Amounts,
     Change,
+    Hardware,
     NodeClass,
     ReadOnlyShellDict,
     Reads,
@@ -64,8 +65,7 @@ QUERYABLE_PROPERTIES: list[str] = [
 _NAMES = ("_name", "_hostname", "_Node__private_ip", "instance_id")
 _DECIDING = (
     *("_Node__nodearray", "_Node__placement_group", "_Node__keep_alive", "state", "target_state"),
-    *("exists", "_bucket_id", "_vm_size", "_location", "_spot", "_vcpu_count", "_memory"),
-    *("_infiniband", "_gpu_count"),
+    *("exists", "_bucket_id", "_hardware"),
 )
 # Attributes of which each write may change a decision.
 _REPORTED = {
@@ -142,8 +142,7 @@ class Node(ABC):
     instance_id: ht.InstanceId | None
     managed: bool
     _name: ht.NodeName
-    _vcpu_count: int
-    _gpu_count: int | None
+    _hardware: Hardware
 
     # The mangled names are part of the interface: callers' tests write `node._Node__nodearray`.
     __private_ip: ht.IpAddress | None
@@ -186,13 +185,7 @@ class Node(ABC):
             _name=name,
             _bucket_id=bucket_id,
             _hostname=hostname,
-            _vm_size=vm_size,
-            _location=location,
-            _spot=spot,
-            _vcpu_count=vcpu_count,
-            _memory=memory,
-            _infiniband=infiniband,
-            _gpu_count=gpu_count,
+            _hardware=Hardware(vm_size, location, spot, vcpu_count, memory, infiniband, gpu_count),
             instance_id=instance_id,
             state=state,
             target_state=target_state,
@@ -403,11 +396,11 @@ class Node(ABC):
 
     # -- hardware
 
-    vm_size = reads("_vm_size", ht.VMSize, "Azure VM size.")
-    location = reads("_location", ht.Location, "Azure region.")
-    spot = reads("_spot", bool, "Interruptible, at spot price.")
-    infiniband = reads("_infiniband", bool, "On an InfiniBand fabric.")
-    memory = reads("_memory", ht.Memory, "Memory, in the unit that CycleCloud reports (GiB).")
+    vm_size = reads("_hardware.vm_size", ht.VMSize, "Azure VM size.")
+    location = reads("_hardware.location", ht.Location, "Azure region.")
+    spot = reads("_hardware.spot", bool, "Interruptible, at spot price.")
+    infiniband = reads("_hardware.infiniband", bool, "On an InfiniBand fabric.")
+    memory = reads("_hardware.memory", ht.Memory, "Memory, in the unit of CycleCloud (GiB).")
     vm_family = reads("_aux.vm_family", ht.VMFamily, "Quota family of the size, or `unknown`.")
     cores_per_socket = reads(
         "_aux.cores_per_socket", int, "vCPUs to a physical core (-1 unknown), despite its name."
@@ -426,18 +419,19 @@ class Node(ABC):
     @property
     def vcpu_count(self) -> int:
         """Virtual CPUs."""
-        return self._vcpu_count if self._vcpu_count >= 0 else self._aux.pcpu_count
+        given = self._hardware.vcpu_count
+        return given if given >= 0 else self._aux.pcpu_count
 
     @property
     def pcpu_count(self) -> int:
         """Physical cores from the catalogue; `vcpu_count` for a size it does not know."""
         cores = self._aux.pcpu_count
-        return cores if cores >= 0 else self._vcpu_count
+        return cores if cores >= 0 else self._hardware.vcpu_count
 
     @property
     def gpu_count(self) -> int:
         """GPUs: the number given when above 0, else the catalogue's."""
-        given = self._gpu_count
+        given = self._hardware.gpu_count
         return given if given is not None and given > 0 else self._aux.gpu_count
 
     # -- times, in seconds since the epoch; set by the node history
@@ -612,8 +606,8 @@ class Node(ABC):
         made = Node(
             node_id=self.delayed_node_id.clone(),
             hostname=ht.Hostname(self.hostname_or_uuid),
-            vcpu_count=self._vcpu_count,
-            gpu_count=self._gpu_count,
+            vcpu_count=self._hardware.vcpu_count,
+            gpu_count=self._hardware.gpu_count,
             power_state=self.state,
             resources=self._resources,
             software_configuration=deepcopy(dict(self.__software_configuration)),

@@ -63,7 +63,9 @@ class Provisioner:
     def gate(self) -> Gate:
         """What is asked before every command."""
         where = operations.where(self.cluster_bindings)
-        return Gate(Facts(cluster_target=self.cluster_target), where)
+        facts = Facts()
+        facts.cluster_target = self.cluster_target
+        return Gate(facts, where)
 
     # -- more nodes
 
