@@ -340,7 +340,6 @@ def test_pattern_that_is_none():
 
 HEAVY = [
     "requests",
-    "fastjsonschema",
     "jsonpickle",
     "uuid",
     "hpc.autoscale.node",

@@ -8,11 +8,12 @@ the command line and the loop before they begin.
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.config.clusters import find_conflicts
+from hpc.autoscale.config.violations import Violation, find_violations
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.onpremises.hosts import find_mistakes
 from hpc.autoscale.redaction import is_secret, redact
@@ -47,16 +48,12 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 
 def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
-    """A line about each thing that is wrong with a configuration, as in `check_config`.
-
-    What is wrong is left out, and the rest looked at again; so an object that lacks a key has one
-    line, whatever else is wrong in it. Where that leaves out what has to be there, something right
-    takes its place.
-    """
+    """A line about each thing that is wrong with a configuration, as in `check_config`. An object
+    that lacks a key has one line, whatever else is wrong in it."""
     is_right = True
-    for problem in _find_violations(config):
+    for violation in find_violations(config_schema(), dict(config)):
         is_right = False
-        yield problem
+        yield _explain(violation)
     for section in _SHARED_SECTIONS:
         yield from _find_typos(section, config)
     resources = config.get("default_resources")
@@ -67,116 +64,6 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
         yield from _find_contradictions(config)
         yield from find_mistakes(config.get("on_premises") or ())
         yield from find_conflicts(config)
-
-
-def _find_violations(config: Mapping[str, Any]) -> Iterator[str]:
-    """A line about each violation of the schema."""
-    import fastjsonschema
-
-    validate = _validator(frozenset(config))
-    left, has_copy = dict(config), False
-    left_out: set[tuple[int, str]] = set()
-    while True:
-        try:
-            validate(left)
-            return
-        except fastjsonschema.JsonSchemaValueException as e:
-            if not has_copy:
-                left, has_copy = _numbered(config), True
-            steps = _steps_to(str(e.name).removeprefix("data"), left)
-            ours = _missing_key(e.definition, e.value) if e.rule == "required" else None
-            if steps and ours and (id(e.value), ours) in left_out:
-                if not _stand_in(validate, left, e.value, ours):
-                    _leave_out(e, steps, left)
-                continue
-            yield _explain(_place(steps or (), left), e)
-            if not steps:
-                return
-            left_out.add(_leave_out(e, steps, left))
-
-
-class _Numbered(list[Any]):
-    """A list from which items can be left out; the others keep the numbers that they had."""
-
-    def __init__(self, items: Iterable[Any]) -> None:
-        super().__init__(items)
-        self.numbers = list(range(len(self)))
-
-    def __delitem__(self, index: Any) -> None:
-        super().__delitem__(index)
-        del self.numbers[index]
-
-
-def _numbered(value: Any) -> Any:
-    """A copy of a configuration, or part of one, that things can be left out of."""
-    if isinstance(value, Mapping):
-        return {key: _numbered(each) for key, each in value.items()}
-    if isinstance(value, list) and not isinstance(value, _Numbered):
-        return _Numbered(map(_numbered, value))
-    return value
-
-
-def _steps_to(name: str, config: Any) -> list[str | int] | None:
-    """The keys and numbers that a name such as `.default_resources[2].name` consists of, given that
-    a key may have dots and brackets of its own; None where there is no such thing."""
-    if not name:
-        return []
-    if isinstance(config, list):
-        number, _, after = name.removeprefix("[").partition("]")
-        found: list[tuple[str | int, str]] = [(int(number), after)] if number.isdigit() else []
-    elif isinstance(config, Mapping):
-        keys = sorted((key for key in config if isinstance(key, str)), key=len, reverse=True)
-        found = [(key, name[len(key) + 1 :]) for key in keys if name.startswith(f".{key}")]
-    else:
-        return None
-    for step, after in found:
-        below = _steps_to(after, config[step]) if after[:1] in ("", ".", "[") else None
-        if below is not None:
-            return [step, *below]
-    return None
-
-
-def _place(steps: Iterable[str | int], config: Any) -> str:
-    """Where something is, as in `default_resources[2].name`."""
-    where = ""
-    for step in steps:
-        if isinstance(config, list):
-            number = config.numbers[int(step)] if isinstance(config, _Numbered) else step
-            where = f"{where}[{number}]"
-        else:
-            where = _join(where, str(step))
-        config = config[step]
-    return where
-
-
-def _stand_in(
-    validate: Callable[[Mapping[str, Any]], Any], config: Any, where: dict[str, Any], key: str
-) -> bool:
-    """Give an object of the configuration something right for a key; whether anything is."""
-    import fastjsonschema
-
-    right: tuple[Any, ...] = ("x", 1, {}, [], True)
-    for value in right:
-        where[key] = value
-        try:
-            validate(config)
-        except fastjsonschema.JsonSchemaValueException as e:
-            if e.value is value:
-                continue
-        return True
-    return False
-
-
-def _leave_out(e: Any, steps: Sequence[str | int], config: Any) -> tuple[int, str]:
-    """Take out of a configuration what a violation is about; of what, by `id`, and which key."""
-    *above, last = steps
-    for step in above:
-        config = config[step]
-    unknown = _unknown_key(e.definition, e.value) if e.rule == "additionalProperties" else None
-    if unknown is not None:
-        config, last = config[last], unknown
-    del config[last]
-    return id(config), str(last)
 
 
 def unknown_commands(config: Mapping[str, Any], commands: Iterable[str]) -> list[str]:
@@ -202,51 +89,38 @@ def config_schema() -> dict[str, Any]:
     return schema
 
 
-@functools.cache
-def _validator(keys: frozenset[str]) -> Callable[[Mapping[str, Any]], Any]:
-    """Checks a configuration with these keys. To compile the rules of all that there are takes ten
-    times as long as those of one section."""
-    import fastjsonschema
-
-    schema = config_schema()
-    given = {key: rule for key, rule in schema["properties"].items() if key in keys}
-    validate: Callable[[Mapping[str, Any]], Any] = fastjsonschema.compile(
-        {**schema, "properties": given}, use_default=False
-    )
-    return validate
-
-
-def _explain(where: str, e: Any) -> str:
-    """The line of text about a violation; `e` is a JsonSchemaValueException."""
-    if e.rule in ("additionalProperties", "required"):
-        return _explain_keys(where, e.definition, e.value)
-    expected = e.definition.get("expected") or _expected(e.rule, e.rule_definition)
+def _explain(violation: Violation) -> str:
+    """The line of text about a violation. Where a key is missing it may be there under another
+    name."""
+    place, value, rule, schema = violation
+    if rule == "required":
+        known = schema["properties"]
+        unknown = next((k for k in value if k not in known and not str(k).startswith("_")), None)
+        if unknown is None:
+            missing = next(key for key in schema[rule] if key not in value)
+            found = ", ".join(value) or "no keys"
+            return f"{_place(place)}: expected the key {missing!r}, found {found}"
+        place, rule = (*place, unknown), "additionalProperties"
+    where = _place(place)
+    if rule == "additionalProperties":
+        known = schema["properties"]
+        expected = f"expected one of {', '.join(known)}{did_you_mean(str(place[-1]), known)}"
+        return f"{where}: unknown key, {expected}"
+    expected = schema.get("expected") or _expected(rule, schema[rule])
     hint = ""
-    if e.rule == "enum" and isinstance(e.value, str):
-        hint = did_you_mean(e.value, [each for each in e.rule_definition if isinstance(each, str)])
+    if rule == "enum" and isinstance(value, str):
+        hint = did_you_mean(value, [each for each in schema[rule] if isinstance(each, str)])
     return (
-        f"{where or 'the configuration'}: expected {expected}, found {_shown(where, e.value)}{hint}"
+        f"{where or 'the configuration'}: expected {expected}, found {_shown(where, value)}{hint}"
     )
 
 
-def _explain_keys(where: str, schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """The line of text about a key that is unknown, or else about one that is missing."""
-    known = schema["properties"]
-    unknown = _unknown_key(schema, found)
-    if unknown is not None:
-        expected = f"expected one of {', '.join(known)}{did_you_mean(unknown, known)}"
-        return f"{_join(where, unknown)}: unknown key, {expected}"
-    missing = _missing_key(schema, found)
-    return f"{where}: expected the key {missing!r}, found {', '.join(found) or 'no keys'}"
-
-
-def _missing_key(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    return str(next(key for key in schema["required"] if key not in found))
-
-
-def _unknown_key(schema: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
-    known = schema["properties"]
-    return next((key for key in found if key not in known and not key.startswith("_")), None)
+def _place(steps: Iterable[str | int]) -> str:
+    """Where something is, as in `default_resources[2].name`."""
+    where = ""
+    for step in steps:
+        where = f"{where}[{step}]" if isinstance(step, int) else _join(where, step)
+    return where
 
 
 def _expected(rule: str, definition: Any) -> str:
