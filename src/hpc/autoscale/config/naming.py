@@ -27,7 +27,7 @@ def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> lis
     """A sentence on each nodearray that the configuration names and the cluster does not have."""
     named: list[tuple[str, str]] = []
     for key in _BY_NODEARRAY:
-        section = config.get(key)
+        section = config.get(key) or {}
         if isinstance(section, Mapping):
             own = (n for n in section if n != "default" and not n.startswith("_"))
             named.extend((f"{key}.{name}", name) for name in own)

@@ -76,7 +76,6 @@ class Facts:
       pass; None for any number. The share counts where more than `share_above` nodes exist
     """
 
-    cluster_target: str | None = None
     existing: int | None = None
     busy: Collection[object] | None = None
     listed: Mapping[str, Mapping[str, Any]] | None = None
@@ -94,8 +93,9 @@ class Facts:
     max_share: float | None = None
     share_above: int = 20
 
-    def __init__(self, asker: Asker = Asker.CALLER) -> None:
+    def __init__(self, asker: Asker = Asker.CALLER, cluster_target: str | None = None) -> None:
         self.asker = asker
+        self.cluster_target = cluster_target
         self.why: dict[object, Why] = {}
 
 

@@ -62,23 +62,17 @@ class View(Protocol):
         """The value of a node property."""
 
 
-class Fit:
+class Fit(NamedTuple):
     """`count` times it fits; each time takes `take` (name, amount) and, where `closes`, closes the
     node.
 
     `rank` is which of several alternatives fitted (0 is the first), where there were any.
     """
 
-    __slots__ = ("closes", "count", "rank", "take")
-
-    def __init__(
-        self,
-        count: int = UNBOUNDED,
-        take: tuple[tuple[str, Quantity], ...] = (),
-        closes: bool = False,
-        rank: int = 0,
-    ) -> None:
-        self.count, self.take, self.closes, self.rank = count, take, closes, rank
+    count: int = UNBOUNDED  # type: ignore[assignment]  # tuples have a method of that name
+    take: tuple[tuple[str, Quantity], ...] = ()
+    closes: bool = False
+    rank: int = 0
 
 
 FITS = Fit()

@@ -43,19 +43,20 @@ class Template:
     Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is
     false for a node that must get no work (failed, terminating), with `trouble` saying what it is.
     `last_capacity_failure`: of the bucket, for nodes that need capacity of Azure before they can be
-    used.
+    used. `frozen`: the properties, as `freeze` has them.
     """
 
-    __slots__ = ("last_capacity_failure", "properties", "trouble", "units")
+    __slots__ = ("frozen", "last_capacity_failure", "properties", "trouble", "units")
 
     def __init__(
         self,
         properties: Mapping[str, object],
         units: Mapping[str, Unit],
-        trouble: str | None = None,
-        last_capacity_failure: float | None = None,
+        trouble: str | None,
+        last_capacity_failure: float | None,
+        frozen: Any,
     ) -> None:
-        self.properties, self.units = properties, units
+        self.properties, self.units, self.frozen = properties, units, frozen
         self.trouble, self.last_capacity_failure = trouble, last_capacity_failure
 
 
@@ -127,8 +128,6 @@ class ShapeTable:
 
     def __init__(self) -> None:
         self._templates: dict[object, Template] = {}
-        # their properties, as `freeze` has them
-        self._frozen: dict[Template, Any] = {}
         self._frames: dict[object, Frame] = {}
         # those with values that are not plain
         self._shapes: dict[object, NodeShape] = {}
@@ -142,23 +141,15 @@ class ShapeTable:
         units: Mapping[str, Unit],
         trouble: str | None = None,
         last_capacity_failure: float | None = None,
+        frozen: object = None,
     ) -> Template:
-        """The template with these contents."""
-        given = (properties, units, trouble, last_capacity_failure)
-        return self._template(freeze(properties), *given)
-
-    def _template(
-        self,
-        frozen: object,
-        properties: Mapping[str, object],
-        units: Mapping[str, Unit],
-        *rest: Any,
-    ) -> Template:
-        key = (frozen, frozenset(units.items()), *rest)
+        """The template with these contents; `frozen`: as in it, where that is known."""
+        frozen = freeze(properties) if frozen is None else frozen
+        key = (frozen, frozenset(units.items()), trouble, last_capacity_failure)
         found = self._templates.get(key)
         if found is None:
-            found = self._templates[key] = Template(dict(properties), dict(units), *rest)
-            self._frozen[found] = frozen
+            found = Template(dict(properties), dict(units), trouble, last_capacity_failure, frozen)
+            self._templates[key] = found
         return found
 
     def shape(
@@ -184,10 +175,10 @@ class ShapeTable:
     def with_property(self, shape: NodeShape, name: str, value: object) -> NodeShape:
         """The shape of a node that is like those of another shape but for one property."""
         was, frame = shape.template, shape.frame
-        before, after = {name: was.properties[name]}, {name: value}
-        frozen = self._frozen[was] - freeze(before) | freeze(after)
+        properties, own = {**was.properties, name: value}, freeze({name: was.properties[name]})
+        frozen = was.frozen - own | freeze({name: value})
         rest = (was.units, was.trouble, was.last_capacity_failure)
-        template = self._template(frozen, {**was.properties, **after}, *rest)
+        template = self.template(properties, *rest, frozen)
         if frame is None:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)

@@ -45,17 +45,15 @@ class NodeDefinition:
         resources: Mapping[str, Any],
         software_configuration: Mapping[str, Any],
     ) -> None:
-        self.nodearray, self.bucket_id, self.vm_size = nodearray, bucket_id, vm_size
-        self.location, self.spot, self.subnet = location, spot, subnet
-        self.vcpu_count, self.gpu_count, self.memory = vcpu_count, gpu_count, memory
-        self.placement_group = placement_group
-        self.resources: Mapping[str, Any] = resources
-        self.software_configuration = software_configuration
-        given = {**self.__dict__, "placement_group": ""}
+        given = {**locals(), "placement_group": ""}
         missing = [name for name, value in given.items() if value is None]
         if missing:
             raise AssertionError(f"a node definition needs {', '.join(missing)}")
-        self.resources = copied(resources)
+        self.nodearray, self.bucket_id, self.vm_size = nodearray, bucket_id, vm_size
+        self.location, self.spot, self.subnet = location, spot, subnet
+        self.vcpu_count, self.gpu_count, self.memory = vcpu_count, gpu_count, memory
+        self.placement_group, self.resources = placement_group, copied(resources)
+        self.software_configuration = software_configuration
 
     def in_placement_group(
         self, placement_group: str | None, resources: Mapping[str, Any] | None = None

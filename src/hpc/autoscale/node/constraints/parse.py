@@ -51,6 +51,8 @@ MAX_DEPTH = 50
 """How many constraints may stand in one another. Nobody writes more; a generated expression gets a
 clear error."""
 
+_JSON = PLAIN | {dict, list}
+
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
 CUSTOM_PARSERS: dict[str, Parser] = {}
@@ -139,7 +141,7 @@ def read_children(exprs: Iterable[Any], at: ParsePosition) -> list[NodeConstrain
 
 def _element(expr: Any, at: ParsePosition) -> NodeConstraint | None:
     """A member of a list of constraints."""
-    if expr.__class__ is not dict and isinstance(expr, NodeConstraint):
+    if expr.__class__ not in _JSON and isinstance(expr, NodeConstraint):
         return expr
     if not isinstance(expr, Mapping):
         hint = ". A list was unexpected" if isinstance(expr, (list, tuple)) else ""
@@ -163,7 +165,7 @@ def _constraint(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
         if not isinstance(made, NodeConstraint):
             raise ConstraintError("a constraint from the custom parser", made, at.path)
         return made
-    if value.__class__ not in PLAIN and isinstance(value, NodeConstraint):
+    if value.__class__ not in _JSON and isinstance(value, NodeConstraint):
         return value
     with located(at.path):
         if attr in KEYWORDS:

@@ -21,7 +21,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from copy import deepcopy
 from enum import Enum
 from functools import cache
-from itertools import repeat
 from operator import attrgetter
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -319,32 +318,18 @@ class NodeClass:
             found[name] = value(node)
         return found
 
-    def node(self, source: Any) -> Node:
-        """A node of this class that belongs to nobody; `source` is what `identify` takes."""
-        return self.nodes([source])[0]
-
-    def nodes(
-        self,
-        sources: Iterable[Any],
-        home: BucketNodes | None = None,
-        positions: Iterable[int] = repeat(-1),
-    ) -> list[Node]:
-        """Nodes of this class, one of each source, whose state is in `home` at these positions.
-        There are thousands, so nothing is called for each but what must be."""
-        identify, found = self.identify, []
-        shared = {**self.attributes, "_home": home}
-        for source, position in zip(sources, positions, strict=False):
-            made = _new(self._cls)
-            # several times as fast as to set one attribute after another
-            own = shared.copy()
-            own["_position"] = position
-            if identify is None:
-                own["_name"] = source
-            else:
-                identify(own, source)
-            _set(made, "__dict__", own)
-            found.append(made)
-        return found
+    def node(self, source: Any, home: BucketNodes | None = None, position: int = -1) -> Node:
+        """A node of this class; `source` is what `identify` takes. `home`: where its state is."""
+        made = _new(self._cls)
+        # several times as fast as to set one attribute after another
+        own = self.attributes.copy()
+        own["_home"], own["_position"] = home, position
+        if self.identify is None:
+            own["_name"] = source
+        else:
+            self.identify(own, source)
+        _set(made, "__dict__", own)
+        return made
 
     def sample(self) -> Node:
         """A node of this class, without what is each one's own."""

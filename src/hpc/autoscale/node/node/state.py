@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import groupby
 from typing import Any, cast
 
 from hpc.autoscale.errors import AutoscaleError
@@ -146,13 +144,14 @@ class BucketNodes:
         """The node at a position, also one that is gone; made now if nobody has looked at it
         yet."""
         node = self.handles[position]
-        return self._make([position])[0] if node is None else node
+        return self._make(position) if node is None else node
 
     def there(self) -> list[Node]:
         """The nodes that are there, in order."""
         self.bind()
-        if not all(self.handles):
-            self._make([position for position, node in enumerate(self.handles) if node is None])
+        for position, node in enumerate(self.handles) if not all(self.handles) else ():
+            if node is None:
+                self._make(position)
         return self.made() if self.gone else cast(list[Node], self.handles.copy())
 
     def made(self) -> list[Node]:
@@ -163,30 +162,19 @@ class BucketNodes:
             if node is not None and position not in self.gone
         ]
 
-    def _make(self, positions: Sequence[int]) -> list[Node]:
-        """The nodes of these positions, of which there are none yet."""
-        made: list[Node] = []
-        for node_class, some in groupby(positions, self.classes.__getitem__):
-            own = list(some)
-            if node_class is None:
-                raise AutoscaleError(f"{self.bucket} has no node at {own[0]}")
-            sources = [self.sources[position] for position in own]
-            if node_class.finish is None:
-                made += node_class.nodes(sources, self, own)
-            else:
-                made += map(partial(self._finished, node_class, node_class.finish), sources, own)
-        for position, node in zip(positions, made, strict=True):
-            self.handles[position] = node
-        return made
-
-    def _finished(
-        self, node_class: NodeClass, finish: Callable[[Node], None], source: Any, position: int
-    ) -> Node:
-        node = node_class.node(source)
-        # as a new one, before anything is placed on it
-        finish(node)
-        node.available.shape = self.class_shape(node_class) if self.is_bound else None
-        node.__dict__.update(_home=self, _position=position)
+    def _make(self, position: int) -> Node:
+        node_class = self.classes[position]
+        if node_class is None:
+            raise AutoscaleError(f"{self.bucket} has no node at {position}")
+        if node_class.finish is None:
+            node = node_class.node(self.sources[position], self, position)
+        else:
+            node = node_class.node(self.sources[position])
+            # as a new one, before anything is placed on it
+            node_class.finish(node)
+            node.available.shape = self.class_shape(node_class) if self.is_bound else None
+            node.__dict__.update(_home=self, _position=position)
+        self.handles[position] = node
         return node
 
     def find_any(self, names: Collection[str]) -> bool:
@@ -259,7 +247,8 @@ class BucketNodes:
             return
         # they have something that only the node itself can tell
         changed: dict[int, NodeShape | None] = {}
-        for position, node in zip(positions, self._make(positions), strict=True):
+        for position in positions:
+            node = self._make(position)
             node.available.catch_up()
             changed[position] = node.available.shape = self.shape_now(node)
         if self._candidate is not None:
@@ -449,7 +438,7 @@ class BucketNodes:
                     continue
                 if position not in self.used and shape is self.of_class.get(node_class):
                     continue
-                node = self.handle(position)
+                node = self._make(position)
             if shape is not None:
                 own = node.__dict__
                 if shape.closed:
@@ -471,7 +460,7 @@ class BucketNodes:
             old = self.classes[position]
             new = by_class.get(old) if old is not None else None
             if new is None:
-                self.handle(position)
+                self._make(position)
             else:
                 self.classes[position] = new
         apply_to(self.made())

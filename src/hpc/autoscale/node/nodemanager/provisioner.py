@@ -63,9 +63,7 @@ class Provisioner:
     def gate(self) -> Gate:
         """What is asked before every command."""
         where = operations.where(self.cluster_bindings)
-        facts = Facts()
-        facts.cluster_target = self.cluster_target
-        return Gate(facts, where)
+        return Gate(Facts(cluster_target=self.cluster_target), where)
 
     # -- more nodes
 
