@@ -225,7 +225,7 @@ def test_an_id_carries_who_sends_it(path):
     RequestLog(path).begin()
     (sent,) = RequestLog(path).creates
     assert sent.sender == Sender.here()
-    assert (sent.pid, sent.sender.state()) == (os.getpid(), "running")
+    assert (sent.sender.pid, sent.sender.state()) == (os.getpid(), "running")
     assert before <= sent.begun <= clock.time()
 
 
