@@ -352,3 +352,11 @@ def test_imports_first_and_light(module):
     """Each basic module can be the first import and brings no node, client or checker with it."""
     code = f"import sys, hpc.autoscale.{module}; sys.exit(any(m in sys.modules for m in {HEAVY}))"
     assert run_python(code) == 0
+
+
+def test_the_demand_calculator_does_without_what_takes_long_to_import():
+    """`dataclasses` brings the three behind it along."""
+    slow = ["dataclasses", "inspect", "ast", "dis", "requests", "numpy"]
+    found = f"[m for m in {slow} if m in sys.modules]"
+    code = f"import sys, hpc.autoscale.job.demandcalculator; sys.exit({found} or 0)"
+    assert run_python(code) == 0
