@@ -175,10 +175,9 @@ class ShapeTable:
     def with_property(self, shape: NodeShape, name: str, value: object) -> NodeShape:
         """The shape of a node that is like those of another shape but for one property."""
         was, frame = shape.template, shape.frame
-        properties, own = {**was.properties, name: value}, freeze({name: was.properties[name]})
+        given, own = {**was.properties, name: value}, freeze({name: was.properties[name]})
         frozen = was.frozen - own | freeze({name: value})
-        rest = (was.units, was.trouble, was.last_capacity_failure)
-        template = self.template(properties, *rest, frozen)
+        template = self.template(given, was.units, was.trouble, was.last_capacity_failure, frozen)
         if frame is None:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)

@@ -178,6 +178,7 @@ class Node(ABC):
     ) -> None:
         if not isinstance(memory, ht.Memory):
             raise AssertionError(f"expected a Memory as memory of node {name}, found {memory!r}")
+        hardware = Hardware(vm_size, location, spot, vcpu_count, memory, infiniband, gpu_count)
         # there is nobody yet who would have to be told of each
         own = self.__dict__
         own["delayed_node_id"] = node_id  # Python shares the keys of one that was not empty
@@ -185,7 +186,7 @@ class Node(ABC):
             _name=name,
             _bucket_id=bucket_id,
             _hostname=hostname,
-            _hardware=Hardware(vm_size, location, spot, vcpu_count, memory, infiniband, gpu_count),
+            _hardware=UNKNOWN if hardware == UNKNOWN else hardware,
             instance_id=instance_id,
             state=state,
             target_state=target_state,
@@ -419,8 +420,7 @@ class Node(ABC):
     @property
     def vcpu_count(self) -> int:
         """Virtual CPUs."""
-        given = self._hardware.vcpu_count
-        return given if given >= 0 else self._aux.pcpu_count
+        return given if (given := self._hardware.vcpu_count) >= 0 else self._aux.pcpu_count
 
     @property
     def pcpu_count(self) -> int:
@@ -431,8 +431,7 @@ class Node(ABC):
     @property
     def gpu_count(self) -> int:
         """GPUs: the number given when above 0, else the catalogue's."""
-        given = self._hardware.gpu_count
-        return given if given is not None and given > 0 else self._aux.gpu_count
+        return given if (given := self._hardware.gpu_count or 0) > 0 else self._aux.gpu_count
 
     # -- times, in seconds since the epoch; set by the node history
 
@@ -674,15 +673,17 @@ class Node(ABC):
         return f"Node({self.name}, {hostname}, {self.placement_group})"
 
 
-_OF_A_HOST = {
+_OF_A_HOST: dict[str, Any] = {
     **dict.fromkeys(("nodearray", "bucket_id", "vm_size", "location"), "unknown"),
     **dict.fromkeys(("state", "target_state", "power_state"), "running"),
-    **dict.fromkeys(("private_ip", "instance_id", "placement_group")),
+    **dict.fromkeys(("private_ip", "instance_id", "placement_group", "gpu_count")),
     **dict.fromkeys(("spot", "infiniband", "managed", "keep_alive"), False),
     "exists": True,
     "vcpu_count": 1,
     "memory": ht.Memory(0, "b"),
 }
+UNKNOWN = Hardware(**{name: _OF_A_HOST[name] for name in Hardware._fields})
+"""What a host is of which only its scheduler has told."""
 
 
 def host_arguments(
