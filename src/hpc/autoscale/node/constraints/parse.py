@@ -52,7 +52,6 @@ MAX_DEPTH = 50
 clear error."""
 
 _JSON = PLAIN | {dict, list}
-
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
 CUSTOM_PARSERS: dict[str, Parser] = {}

@@ -233,21 +233,20 @@ class BucketNodes:
 
     def open(self, node_class: NodeClass, names: Sequence[str], assignment_id: str | None) -> None:
         """Planned nodes that the engine has opened, and who was placed on each of them."""
-        lo, count = len(self.handles), len(names)
-        positions = range(lo, lo + count)
-        self.handles += [None] * count
-        self.classes += [node_class] * count
-        self.sources += names
-        self.used.update(positions)
-        if assignment_id is not None:
-            placed = (assignment_id,)
-            for position in positions:
+        lo = len(self.handles)
+        placed = None if assignment_id is None else (assignment_id,)
+        for position, name in enumerate(names, lo):
+            self.handles.append(None)
+            self.classes.append(node_class)
+            self.sources.append(name)
+            self.used.add(position)
+            if placed is not None:
                 self.assigned[position] = placed
         if node_class.finish is None:
             return
         # they have something that only the node itself can tell
         changed: dict[int, NodeShape | None] = {}
-        for position in positions:
+        for position in range(lo, len(self.handles)):
             node = self._make(position)
             node.available.catch_up()
             changed[position] = node.available.shape = self.shape_now(node)
