@@ -1,6 +1,8 @@
 """What a configuration has that its schema does not allow is held against the reference
 implementation of JSON Schema."""
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -62,6 +64,13 @@ def near(draw, schema, depth=0):
         further = others if isinstance(others, dict) else {}
         return {key: draw(near(known.get(key, further), depth + 1)) for key in sorted(some)}
     return draw(ANYTHING)
+
+
+def test_the_schema_is_json_schema():
+    """And can be published as it is."""
+    schema = json.loads(json.dumps(SCHEMA))
+    assert schema["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    Draft202012Validator.check_schema(schema)
 
 
 def test_every_keyword_of_the_schema_is_understood():
