@@ -126,7 +126,9 @@ def _is_regex(kind: str, value: Any) -> bool:
 
 
 def _is_among(known: Sequence[Any], value: Any) -> bool:
-    return any(value == each and type(value) is type(each) for each in known)
+    return any(
+        value == each and isinstance(value, bool) is isinstance(each, bool) for each in known
+    )
 
 
 @functools.cache
@@ -135,8 +137,8 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", text))
 
 
-# Rules by keyword, in the order in which they are asked: whether they allow a value. Those without
-# a function ask parts of the schema.
+# Rules by keyword, in the order in which they are asked: whether they allow a value. `anyOf` and
+# `not` have nothing but their place here: they ask parts of the schema (`_Reader._breaks`).
 _RULES: Mapping[str, Callable[[Any, Any], bool]] = {
     "type": _is_one_of,
     "enum": _is_among,
