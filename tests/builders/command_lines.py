@@ -3,6 +3,7 @@ a driver with the jobs and hosts of the test, and running one command as a proce
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,22 +52,20 @@ def run_command(
 ) -> Ended:
     """Write the configuration to autoscale.json in `home`, and run one command line."""
     (home / "autoscale.json").write_text(json.dumps(config))
-    code: str | int | None = 0
-    try:
-        clilib.main(list(argv), "grid", commands)
-    except SystemExit as end:
-        code = end.code
-    captured = capsys.readouterr()
-    return Ended(code, captured.out, captured.err)
+    return _ended(lambda: clilib.main(list(argv), "grid", commands), capsys)
 
 
 def run_azscale(
     words: tuple[object, ...], config: Path, capsys: pytest.CaptureFixture[str]
 ) -> Ended:
     """Run azscale with a configuration, in this process."""
+    return _ended(lambda: cli.main([*map(str, words), "-c", str(config)]), capsys)
+
+
+def _ended(run: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> Ended:
     code: str | int | None = 0
     try:
-        cli.main([*map(str, words), "-c", str(config)])
+        run()
     except SystemExit as end:
         code = end.code or 0
     captured = capsys.readouterr()

@@ -38,6 +38,7 @@ def a_gate(**facts):
     """A gate that knows this."""
     gate = Gate()
     for name, value in facts.items():
+        assert hasattr(gate.facts, name), name
         setattr(gate.facts, name, value)
     return gate
 

@@ -7,12 +7,18 @@ further. Called by the package itself and by `cli.parsing.run_command`.
 """
 
 import os
+import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from hpc.autoscale.errors import ConfigurationException
 
-_NAMES = ("hpc-autoscale", "cyclecloud-scalelib")
+# as installers name the directories of their metadata; listing them takes a fraction of what
+# importlib.metadata does
+_METADATA = re.compile(
+    r"(hpc[-_.]autoscale|cyclecloud[-_.]scalelib)(?:-([^-]+))?(?:-py\d[^-]*)?\.(?:dist|egg)-info",
+    re.IGNORECASE,
+)
 
 
 class MixedInstallationError(ConfigurationException, ImportError):
@@ -30,8 +36,10 @@ def refuse_both(path: Iterable[str] | None = None) -> None:
     found: dict[str, str] = {}
     for directory in sys.path if path is None else path:
         for entry in _entries(directory or os.curdir):
-            for name, version in _installed(entry):
-                found.setdefault(name, f"{name} {version}".strip() + f" in {directory}")
+            metadata = _METADATA.fullmatch(entry)
+            if metadata:
+                name = re.sub("[-_.]", "-", metadata[1].lower())
+                found.setdefault(name, f"{name} {metadata[2] or ''}".strip() + f" in {directory}")
     if len(found) > 1:
         raise MixedInstallationError(
             f"installed are {' and '.join(found.values())}, which are one library under two names"
@@ -39,16 +47,6 @@ def refuse_both(path: Iterable[str] | None = None) -> None:
             f" other: run {sys.executable or 'python3'} -m pip uninstall {' '.join(found)}, and"
             " then install one of them"
         )
-
-
-def _installed(entry: str) -> Iterator[tuple[str, str]]:
-    """Which of the two a directory is the metadata of, as installers name it, and its version. To
-    list them takes a fraction of what importlib.metadata does."""
-    whole = entry.removesuffix(".dist-info").removesuffix(".egg-info")
-    for name in _NAMES if whole != entry else ():
-        own, rest = whole[: len(name)], whole[len(name) :]
-        if own.lower().replace("_", "-").replace(".", "-") == name and rest[:1] in ("", "-"):
-            yield name, rest[1:].partition("-")[0]
 
 
 def _entries(directory: str) -> list[str]:

@@ -27,7 +27,7 @@ def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> lis
     """A sentence on each nodearray that the configuration names and the cluster does not have."""
     named: list[tuple[str, str]] = []
     for key in _BY_NODEARRAY:
-        section = config.get(key) or {}
+        section = config.get(key)
         if isinstance(section, Mapping):
             own = (n for n in section if n != "default" and not n.startswith("_"))
             named.extend((f"{key}.{name}", name) for name in own)
@@ -95,7 +95,7 @@ def configured_placement_groups(config: Mapping[str, Any], nodearray: str) -> li
 def check_placement_groups(config: Mapping[str, Any]) -> None:
     """ConfigurationException, with the place, for placement groups in a configuration that are no
     list of names."""
-    sections = config.get("nodearrays") or {}
+    sections = config.get("nodearrays")
     for section, settings in sections.items() if isinstance(sections, Mapping) else ():
         if isinstance(settings, Mapping):
             _names(section, settings)

@@ -43,7 +43,7 @@ class _Reader:
         if "$ref" in schema:
             yield from self.look(self._target(schema["$ref"]), value, place)
             return
-        broken = next((rule for rule in _RULES if self._breaks(rule, schema, value)), None)
+        broken = self._broken(schema, value)
         if broken is not None:
             yield Violation(place, value, broken, schema)
             return
@@ -76,14 +76,14 @@ class _Reader:
             else:
                 yield from self.look(others, value[key], (*place, key))
 
-    def _breaks(self, rule: str, schema: Schema, value: Any) -> bool:
-        if rule not in schema:
-            return False
-        if rule == "anyOf":
-            return not any(self._allows(each, value) for each in schema[rule])
-        if rule == "not":
-            return self._allows(schema[rule], value)
-        return not _RULES[rule](schema[rule], value)
+    def _broken(self, schema: Schema, value: Any) -> str | None:
+        """The first rule that a value breaks by itself."""
+        for rule, allows in _RULES.items():
+            if rule in schema and not allows(schema[rule], value):
+                return rule
+        if "anyOf" in schema and not any(self._allows(each, value) for each in schema["anyOf"]):
+            return "anyOf"
+        return "not" if "not" in schema and self._allows(schema["not"], value) else None
 
     def _allows(self, schema: Schema, value: Any) -> bool:
         return next(self.look(schema, value, ()), None) is None
@@ -137,13 +137,11 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"(?<!\\)\$", r"\\Z", text))
 
 
-# Rules by keyword, in the order in which they are asked: whether they allow a value. `anyOf` and
-# `not` have nothing but their place here: they ask parts of the schema (`_Reader._breaks`).
+# Rules by keyword, in the order in which they are asked: whether they allow a value. Those that ask
+# parts of the schema come behind them.
 _RULES: Mapping[str, Callable[[Any, Any], bool]] = {
     "type": _is_one_of,
     "enum": _is_among,
-    "anyOf": lambda parts, value: True,
-    "not": lambda part, value: True,
     "minLength": lambda least, value: not isinstance(value, str) or len(value) >= least,
     "pattern": lambda p, value: not isinstance(value, str) or bool(_pattern(p).search(value)),
     "format": _is_regex,
@@ -159,7 +157,7 @@ KEYWORDS = frozenset(
     (
         *_RULES,
         *("$ref", "items", "properties", "patternProperties", "additionalProperties"),
-        *("if", "then", "else"),
+        *("anyOf", "not", "if", "then", "else"),
     )
 )
 """The keywords that are understood, beside those that describe."""

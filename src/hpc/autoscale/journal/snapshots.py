@@ -169,7 +169,7 @@ def host_json(value: tuple[Any, Any]) -> dict[str, Any]:
         "bucket-id": bucket,
         "state": state,
         "keep-alive": kept,
-        "kind": (*(size or _KIND[:2]), *where),
+        "kind": (*size, *where),
     }
     if free == totals:
         del found["available"]

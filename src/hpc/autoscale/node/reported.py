@@ -11,8 +11,8 @@ from contextlib import suppress
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import MADE_LATE
-from hpc.autoscale.node.node.node import UNKNOWN, Node
 
 _kind = itemgetter("state", "_Node__keep_alive", "_Node__nodearray", "managed", "exists")
 _hostname = attrgetter("_hostname")
@@ -21,7 +21,7 @@ _marks = attrgetter("marked_for_deletion", "_closed", "_used", "_has_bucket_id")
 
 Live = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 Own = tuple[str, object, object, tuple[str, ...]]
-Shared = tuple[tuple[Any, ...], tuple[str, ...] | None, tuple[Any, ...], Live]
+Shared = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Live]
 
 
 def as_reported(node: Node) -> tuple[Own, Shared]:
@@ -29,18 +29,16 @@ def as_reported(node: Node) -> tuple[Own, Shared]:
 
     Of its own: host name, NodeId, bucket id, if it was given one, and jobs in their order. And what
     many have in common, in four parts: state, whether it is kept alive, nodearray, whether it is
-    managed and exists; VM size and region, None for those of `UNKNOWN`; whether the scheduler wants
-    rid of it, whether it is closed and required, and whether it was given a bucket id; and totals,
-    metadata and what is left, which may be written to: to `reported_alike`, plain copies of these
-    are the same.
+    managed and exists; VM size and region; whether the scheduler wants rid of it, whether it is
+    closed and required, and whether it was given a bucket id; and totals, metadata and what is
+    left, which may be written to: to `reported_alike`, plain copies of these are the same.
     """
     for name in MADE_LATE:
         getattr(node, name)
     own, marks = node.__dict__, _marks(node)
     bucket = own["_bucket_id"] if marks[-1] else None
     said = (own["_hostname"], own["delayed_node_id"].node_id, bucket, _jobs(own))
-    size = None if own["_hardware"] is UNKNOWN else own["_hardware"][:2]
-    return said, (_kind(own), size, marks, _live(own))
+    return said, (_kind(own), own["_hardware"][:2], marks, _live(own))
 
 
 def _jobs(own: dict[str, Any]) -> tuple[str, ...]:
@@ -60,14 +58,13 @@ def reported_alike(nodes: Sequence[Node], known: Sequence[Own], shared: Sequence
             kind, size, marks, (totals, metadata, free) = common
             if own["_hostname"] != hostname or own["delayed_node_id"].node_id != node_id:
                 break
-            if _kind(own) != kind or _marks(node) != marks:
+            if _kind(own) != kind or own["_hardware"][:2] != size or _marks(node) != marks:
                 break
-            hardware = own["_hardware"]
-            if (None if hardware is UNKNOWN else hardware[:2]) != size:
+            if own["_resources"] != totals or own["metadata"] != metadata:
                 break
-            if own["_resources"] != totals or not is_same(own["_Node__available"], free):
+            if not is_same(own["_Node__available"], free):
                 break
-            if own["metadata"] != metadata or (marks[-1] and own["_bucket_id"] != bucket):
+            if marks[-1] and own["_bucket_id"] != bucket:
                 break
             if tuple(own["_Node__assignments"]) != jobs and _jobs(own) != jobs:
                 break

@@ -134,9 +134,7 @@ class Cursor:
             if index < 0 or alive[index]:
                 continue
             start, size = first[index], len(candidate.shapes)
-            if size - start == 1 and self.monotone and candidate.shapes[start] in refused:
-                pass  # as most are
-            elif self.monotone and size - start > _NEW:
+            if self.monotone and size - start > _NEW:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
             elif not (refused.issuperset(fresh := candidate.shapes[start:]) and self.monotone):

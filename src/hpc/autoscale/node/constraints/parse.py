@@ -45,13 +45,11 @@ from hpc.autoscale.node.constraints.shared import (
 from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Expr, MinResource, ResourceIs
-from hpc.autoscale.packing.shape import PLAIN
 
 MAX_DEPTH = 50
 """How many constraints may stand in one another. Nobody writes more; a generated expression gets a
 clear error."""
 
-_JSON = PLAIN | {dict, list}
 Parser = Callable[[dict[str, Any]], NodeConstraint]
 
 CUSTOM_PARSERS: dict[str, Parser] = {}
@@ -140,7 +138,7 @@ def read_children(exprs: Iterable[Any], at: ParsePosition) -> list[NodeConstrain
 
 def _element(expr: Any, at: ParsePosition) -> NodeConstraint | None:
     """A member of a list of constraints."""
-    if expr.__class__ not in _JSON and isinstance(expr, NodeConstraint):
+    if isinstance(expr, NodeConstraint):
         return expr
     if not isinstance(expr, Mapping):
         hint = ". A list was unexpected" if isinstance(expr, (list, tuple)) else ""
@@ -164,7 +162,7 @@ def _constraint(attr: str, value: Any, at: ParsePosition) -> NodeConstraint:
         if not isinstance(made, NodeConstraint):
             raise ConstraintError("a constraint from the custom parser", made, at.path)
         return made
-    if value.__class__ not in _JSON and isinstance(value, NodeConstraint):
+    if isinstance(value, NodeConstraint):
         return value
     with located(at.path):
         if attr in KEYWORDS:

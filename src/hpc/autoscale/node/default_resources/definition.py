@@ -312,11 +312,11 @@ class DefaultResource:
         if value is MISSING:
             self._complain("%s has no %r", node, self.value)
             return MISSING
-        if value is None:
-            return None if self.allow_none and not self.modifier else MISSING
-        if not isinstance(value, (str, int, float, ht.Size)) and isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             self._complain("%r is no single value", self.value)
             return MISSING
+        if value is None:
+            return None if self.allow_none and not self.modifier else MISSING
         return self._modified(value) if self.modifier else value
 
     def _modified(self, value: Any) -> Any:

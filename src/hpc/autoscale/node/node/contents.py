@@ -266,7 +266,7 @@ MADE_LATE = (
 
 
 class Hardware(NamedTuple):
-    """What machine a node is, as it was given: equal nodes share it."""
+    """What machine a node is, as it was given: nodes of one class share it."""
 
     vm_size: VMSize
     location: Location

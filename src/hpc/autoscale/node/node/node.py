@@ -178,7 +178,6 @@ class Node(ABC):
     ) -> None:
         if not isinstance(memory, ht.Memory):
             raise AssertionError(f"expected a Memory as memory of node {name}, found {memory!r}")
-        hardware = Hardware(vm_size, location, spot, vcpu_count, memory, infiniband, gpu_count)
         # there is nobody yet who would have to be told of each
         own = self.__dict__
         own["delayed_node_id"] = node_id  # Python shares the keys of one that was not empty
@@ -186,7 +185,7 @@ class Node(ABC):
             _name=name,
             _bucket_id=bucket_id,
             _hostname=hostname,
-            _hardware=UNKNOWN if hardware == UNKNOWN else hardware,
+            _hardware=Hardware(vm_size, location, spot, vcpu_count, memory, infiniband, gpu_count),
             instance_id=instance_id,
             state=state,
             target_state=target_state,
@@ -673,17 +672,15 @@ class Node(ABC):
         return f"Node({self.name}, {hostname}, {self.placement_group})"
 
 
-_OF_A_HOST: dict[str, Any] = {
+_OF_A_HOST = {
     **dict.fromkeys(("nodearray", "bucket_id", "vm_size", "location"), "unknown"),
     **dict.fromkeys(("state", "target_state", "power_state"), "running"),
-    **dict.fromkeys(("private_ip", "instance_id", "placement_group", "gpu_count")),
+    **dict.fromkeys(("private_ip", "instance_id", "placement_group")),
     **dict.fromkeys(("spot", "infiniband", "managed", "keep_alive"), False),
     "exists": True,
     "vcpu_count": 1,
     "memory": ht.Memory(0, "b"),
 }
-UNKNOWN = Hardware(**{name: _OF_A_HOST[name] for name in Hardware._fields})
-"""What a host is of which only its scheduler has told."""
 
 
 def host_arguments(
