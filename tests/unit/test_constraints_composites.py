@@ -99,6 +99,19 @@ def test_choice_stays_while_a_node_is_filled():
     assert node.available == {"ncpus": 4}
 
 
+def test_and_of_a_value_and_what_is_taken_of_it():
+    """That a node has two cores is asked before the first iteration, and not again of what that
+    has left."""
+    node = a_node_with(ncpus=2)
+    both = And({"ncpus": 1}, {"ncpus": [2]})
+    assert both.minimum_space(node) == 2
+    assert both.do_decrement(node)
+    assert both.do_decrement(node)
+    assert both.do_decrement(node) is False
+    assert node.available == {"ncpus": 0}
+    assert not both.satisfied_by_node(a_node_with(ncpus=3))
+
+
 def test_and_with_somebody_elses_constraint():
     """Opaque children have their say in every answer."""
     both = And({"ncpus": 1}, Owned("me"))

@@ -90,6 +90,11 @@ class _CompositeConstraint(BaseNodeConstraint):
         return "(" + f" {self.keyword} ".join(str(child) for child in self.constraints) + ")"
 
 
+def _takes(constraint: NodeConstraint) -> bool:
+    """Whether it may use something up, as far as its class says."""
+    return type(constraint).do_decrement is not BaseNodeConstraint.do_decrement
+
+
 class And(_CompositeConstraint):
     """Every child at once, so that together they must fit: two that each take a core need two
     cores."""
@@ -143,8 +148,9 @@ class And(_CompositeConstraint):
 
     def do_decrement(self, node: Node) -> bool:
         """Take what all children need; False when that is not there. Nothing is taken then, unless
-        children of somebody else's have taken theirs first."""
-        parts = Compiled((), self.constraints)
+        children of somebody else's have taken theirs first. Those that take nothing are not asked:
+        that a node has two cores held before the first of its iterations took one."""
+        parts = Compiled((), [child for child in self.constraints if _takes(child)])
         if isinstance(parts.expr.fit(view_of(node)), Reject) or pool_room(parts.pooled) < 1:
             return False
         if not all(child.do_decrement(node) for child in parts.opaque):
