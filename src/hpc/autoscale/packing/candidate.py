@@ -22,14 +22,15 @@ from hpc.autoscale.packing.shares import NodeShare
 class ChangeLog:
     """What happened to the candidates of a planner since it was made, for whoever remembers them.
 
-    `added`: candidates that nodes were added to. `reshaped`: candidates with nodes that got another
-    shape by other means than placing work, and the first position of those. Either may let them
-    take what they refused before. `charged`: limits that were charged, of those that somebody
-    wants to hear of.
+    `added`: candidates that nodes were added to; `shapes`: what those nodes looked like. `reshaped`:
+    candidates with nodes that got another shape by other means than placing work, and the first
+    position of those. Either may let them take what they refused before. `charged`: limits that
+    were charged, of those that somebody wants to hear of.
     """
 
     def __init__(self) -> None:
         self.added: list[Candidate] = []
+        self.shapes: list[NodeShape | None] = []
         self.reshaped: list[tuple[Candidate, int]] = []
         self.charged: list[Limit] = []
         self.plan: object = None
@@ -37,6 +38,7 @@ class ChangeLog:
     def clear(self) -> None:
         """Forget everything; whoever read it must be forgotten too."""
         self.added.clear()
+        self.shapes.clear()
         self.reshaped.clear()
         self.charged.clear()
         self.plan = None
@@ -217,12 +219,15 @@ class Candidate:
         changes = self.changes
         changes.plan = None
         changes.added.append(self)
+        changes.shapes.append(shape)
 
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """Add nodes behind those that are there; each has a shape of its own."""
         self.shapes.extend(shapes)
-        self.changes.plan = None
-        self.changes.added.append(self)
+        changes = self.changes
+        changes.plan = None
+        changes.added.append(self)
+        changes.shapes.extend(shapes)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""

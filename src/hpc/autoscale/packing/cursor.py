@@ -93,6 +93,7 @@ class Cursor:
             self._openings[1, UNBOUNDED] = range(len(order))
         self._changes = changes
         self._read_added, self._read_reshaped = len(changes.added), len(changes.reshaped)
+        self._read_shapes = len(changes.shapes)
         # by candidate: whether a node may have room, and the first that may; of a monotone
         # expression all before it have refused, and refuse still
         self._alive = bytearray(len(self.candidates))
@@ -117,10 +118,20 @@ class Cursor:
 
     def catch_up(self) -> None:
         """Take into account what has happened to the candidates since the last time."""
-        changes, numbers = self._changes, self._numbers
+        changes, refused = self._changes, self._refused
+        fresh = changes.shapes[self._read_shapes :]
+        self._read_shapes += len(fresh)
+        if self.monotone and self._read_reshaped == len(changes.reshaped):
+            # most nodes are opened for another request, which fills them
+            if refused.issuperset(fresh):
+                return
+            for shape in set(fresh) - refused if len(fresh) < _FEW else ():
+                if shape is not None and shape not in self._after_one:
+                    self._meet(shape)
+        numbers = self._numbers
         if numbers is None:
             numbers = self._numbers = {each: index for index, each in enumerate(self.candidates)}
-        alive, first, refused = self._alive, self.first, self._refused
+        alive, first = self._alive, self.first
         for candidate, lo in changes.reshaped[self._read_reshaped :]:
             index = numbers.get(candidate, -1)
             if index >= 0:
@@ -137,8 +148,8 @@ class Cursor:
             if self.monotone and size - start > _NEW:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
-            elif not (refused.issuperset(fresh := candidate.shapes[start:]) and self.monotone):
-                # most nodes are opened for another request, which fills them
+            else:
+                fresh = candidate.shapes[start:]
                 refused.update([s for s in set(fresh) if s is not None and s.closed])
                 alive[index] = not (self.monotone and refused.issuperset(fresh))
             first[index] = start if alive[index] else size
@@ -163,7 +174,7 @@ class Cursor:
             found = self._fits[shape] = shape.fit(self.expr)
         return found
 
-    def _meet(self, index: int, shape: NodeShape) -> bool:
+    def _meet(self, shape: NodeShape, index: int = -1) -> bool:
         """Whether nodes of a candidate that have a shape, which was not met before, take a
         unit."""
         frame = shape.frame
@@ -181,7 +192,8 @@ class Cursor:
                     fits = False
                     break
         elif fits:
-            met = self._needs_of(index).are_met_by(shape)  # that takes less time than to fit
+            # that takes less time than to fit
+            met = index < 0 or self._needs_of(index).are_met_by(shape)
             fits = met and isinstance(self.fit(shape), Fit)
         if fits:
             self._after_one[shape] = None
@@ -223,7 +235,7 @@ class Cursor:
         if self._read_reshaped != len(changes.reshaped):
             self.catch_up()
         index = alive.find(1)
-        if index and self._read_added != len(changes.added):
+        if index and self._read_shapes != len(changes.shapes):
             # as long as the first candidate has room, nodes that were added to others do not matter
             self.catch_up()
             index = alive.find(1)
@@ -272,7 +284,7 @@ class Cursor:
         while 0 <= start < size:
             near = start + few
             for shape in filterfalse(refused.__contains__, shapes[start:near]):
-                if shape is not None and (shape in takes or self._meet(index, shape)):
+                if shape is not None and (shape in takes or self._meet(shape, index)):
                     position = shapes.index(shape, start)
                     if is_first:
                         self.first[index] = position
@@ -290,7 +302,7 @@ class Cursor:
         for shape, position in self.candidates[index].first_of_each(max(start, 0)):
             if shape is None or shape in self._refused or (found and position > found[0]):
                 continue
-            if shape in self._after_one or self._meet(index, shape):
+            if shape in self._after_one or self._meet(shape, index):
                 found = position, shape
         return found
 
