@@ -75,8 +75,13 @@ def constraint_keywords() -> str:
 
 def _kind(prop: property) -> str:
     """The type of a property in JSON's words."""
+    from hpc.autoscale.node.node.contents import Reads
+
     # the library imports this one for type checkers only
-    hint = get_type_hints(prop.fget, localns={"datetime": datetime}).get("return")
+    if isinstance(prop, Reads):
+        hint: Any = prop.kind
+    else:
+        hint = get_type_hints(prop.fget, localns={"datetime": datetime}).get("return")
     options = getattr(hint, "__args__", None) or (hint,)
     return ", ".join(_type_name(option) for option in options)
 

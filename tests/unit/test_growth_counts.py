@@ -81,7 +81,7 @@ def look_at_everything(calculator, jobs):
     slots = sum(job.node_count or job.iterations for job in jobs)
     for _ in range(slots + len(nodes)):
         for thing in things:
-            str(thing.name)
+            str(thing.colocated)
 
 
 @each_sweep

@@ -170,9 +170,7 @@ class Level:
             size = self.most if self.unit == "nodes" else self.most // max(1, cores)
             if limits.max_count >= size:
                 return _PLENTY
-        # without what the pass plans itself: that is placed anew
-        active = limits.active_count - limits.own.used_nodes
-        return max(own.max_nodes, limits.max_count - active)
+        return max(own.max_nodes, limits.max_count)
 
 
 def levels(limits: Sequence[Limit], buckets: Sequence[NodeBucket]) -> Iterator[Level]:

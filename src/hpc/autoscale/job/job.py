@@ -72,12 +72,6 @@ class Job:
     is a node count, else PACK. AssertionError for arguments of a wrong kind.
     """
 
-    # what most jobs never have
-    __packing_strategy: str = PackingStrategy.PACK
-    __executing_hostnames: list[str] | None = None
-    __metadata: dict[str, Any] | None = None
-    __parsed: list[NodeConstraint] | None = None
-
     def __init__(
         self,
         name: str | None = None,
@@ -104,12 +98,16 @@ class Job:
         self.iterations_remaining = iterations
         self.__node_count = node_count
         self.__colocated = colocated
+        self.__packing_strategy = (
+            PackingStrategy.SCATTER if node_count > 0 else PackingStrategy.PACK
+        )
         if packing_strategy:
             self.packing_strategy = packing_strategy
-        elif node_count > 0:
-            self.__packing_strategy = PackingStrategy.SCATTER
+        self.__executing_hostnames: list[str] | None = None
         if executing_hostnames is not None:
             self.executing_hostnames = executing_hostnames
+        self.__metadata: dict[str, Any] | None = None
+        self.__parsed: list[NodeConstraint] | None = None
         try:
             self.__compiled = compiled = _understand(constraints)
         except ConstraintError as error:

@@ -101,7 +101,8 @@ The figures of the server are read, charged, explained and published by these ro
 
 
 class _SharedLimit(Limit):
-    """A limit in cores, and optionally in nodes, that several buckets share.
+    """A limit in cores, and optionally in nodes, that several buckets share; or what the server
+    allows of one bucket.
 
     When more is in use than allowed, it counts as all in use, with a warning.
     """
@@ -201,55 +202,6 @@ class _SpotLimit(_SharedLimit):
         return self._regional.used_cores
 
 
-class _OwnLimit(Limit):
-    """The limit of one bucket, as the server reports it.
-
-    `base_active` nodes were in use when it was read, and there was room for `max_nodes` more.
-    """
-
-    __slots__ = ("base_active", "base_active_cores", "max_core_count", "max_count", "vcpu_count")
-
-    def __init__(
-        self,
-        name: str,
-        vcpu_count: int,
-        active: tuple[int, int],
-        available: int,
-        maximum: tuple[int, int],
-    ):
-        super().__init__(name, max_nodes=max(0, available))
-        self.vcpu_count = vcpu_count
-        self.base_active, self.base_active_cores = active
-        self.max_count, self.max_core_count = maximum
-
-    @property
-    def active_count(self) -> int:
-        """The nodes in use, with those planned since the limit was read."""
-        return self.base_active + self.used_nodes
-
-    def charge(self, nodes: int, cores: int) -> None:
-        """Charge nodes, or give them back with numbers below 0.
-
-        The nodes that the server had counted may be given back too, and no more. Cores have no
-        limit here.
-        """
-        if nodes > 0:
-            super().charge(nodes, cores)
-        else:
-            self.used_nodes = max(self.used_nodes + nodes, -self.base_active)
-            self.used_cores += cores
-            if self.told is not None:
-                self.told.append(self)
-
-    def cover(self, nodes: int, cores: int) -> None:
-        """Note how many of the nodes that exist the server had not counted."""
-        self.beyond_nodes = max(self.beyond_nodes, nodes - self.active_count)
-
-    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
-        planned = self.used_nodes + owed_nodes
-        return f"{self.name} can take {self.max_nodes} new nodes, and {planned} are planned"
-
-
 class BucketLimits:
     """All limits of one bucket. The command line shows every public name with `count` in it."""
 
@@ -288,13 +240,17 @@ class BucketLimits:
             _check_name(placement_group_limits, "PlacementGroup")
         self._group = placement_group_limits
         self._held: tuple[Limit, ...] = ()
-        self._own = _OwnLimit(
-            name,
-            vcpu_count,
-            (active_count, active_core_count),
-            min(available_count, available_core_count // max(1, vcpu_count)),
-            (max_count, max_core_count),
-        )
+        available = min(available_count, available_core_count // max(1, vcpu_count))
+        self._set_own(name, available, (active_count, active_core_count))
+        self._max_count, self._max_core_count = max_count, max_core_count
+
+    def _set_own(self, name: str, available: int, active: tuple[int, int] = (0, 0)) -> None:
+        """What the server says of the bucket alone: for how many more nodes it has room, and the
+        nodes and cores in use. Of the class of all other limits: most are charged together, and the
+        interpreter is slower where classes differ."""
+        nodes, self._stated_cores = active
+        self._own = _SharedLimit(name, 0, NO_LIMIT, nodes, nodes + max(0, available))
+        self._own.is_of_room = True
 
     @classmethod
     def under(
@@ -323,7 +279,8 @@ class BucketLimits:
         """
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made._own = _OwnLimit(name, self._vcpu_count, (0, 0), 0, (0, 0))
+        made._set_own(name, 0)
+        made._max_count = made._max_core_count = 0
         return made
 
     def hold(self, *limits: Limit) -> None:
@@ -381,14 +338,14 @@ class BucketLimits:
     @property
     def active_count(self) -> int:
         """The nodes in use, with the planned ones."""
-        return self._own.active_count
+        return self._own.used_nodes
 
     @property
     def active_core_count(self) -> int:
         """The cores in use, with those of planned nodes."""
-        said, cores = self._own.base_active_cores, self._vcpu_count
+        said, cores = self._stated_cores, self._vcpu_count
         # a server may say less of cores than of nodes; none are below nothing
-        return max(said + self._own.used_nodes * cores, min(said, self.active_count * cores))
+        return max(said + self._own.planned_nodes * cores, min(said, self.active_count * cores))
 
     @property
     def available_count(self) -> int:
@@ -407,13 +364,13 @@ class BucketLimits:
     @property
     def max_count(self) -> int:
         """Most nodes the bucket, or its placement group, can have."""
-        own = self._own.max_count
+        own = self._max_count
         return own if self._group is None else min(own, self._group._max_count(self._vcpu_count))
 
     @property
     def max_core_count(self) -> int:
         """Most cores the bucket, or its placement group, can have."""
-        own = self._own.max_core_count
+        own = self._max_core_count
         return own if self._group is None else min(own, self._group.max_cores)
 
     # -- shared limits: these, and those of any other kind, are made from the table of kinds;

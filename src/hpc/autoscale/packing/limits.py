@@ -32,6 +32,8 @@ class Limit:
 
     is_charged: ClassVar[bool] = True
     """False for one that only shows another limit, which is charged on its own."""
+    is_of_room: bool = False
+    """Whether it is only known for how many more nodes there is room, not how many there may be."""
 
     def __init__(
         self,
@@ -54,6 +56,11 @@ class Limit:
         """What is used by now is in use; what is charged from here on is planned."""
         self._nodes_in_use = self.used_nodes
         self._cores_in_use = self.used_cores
+
+    @property
+    def planned_nodes(self) -> int:
+        """How many of the nodes are only planned; below 0 where some of those in use are gone."""
+        return self.used_nodes - self._nodes_in_use
 
     def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
         """How many more nodes of `cores` each fit, beside what is owed already; never below 0."""
@@ -112,6 +119,10 @@ class Limit:
 
         As in `NodeArray(htc) has 100 of 100 cores in use`; what is only planned is said apart.
         """
+        if self.is_of_room:
+            more = max(0, self.planned_nodes) + owed_nodes
+            room = self.max_nodes - self.used_nodes - owed_nodes + more
+            return f"{self.name} can take {room} new nodes, and {more} are planned"
         taken, planned = [], []
         for unit, most, total, before in (
             ("node", self.max_nodes, self.used_nodes + owed_nodes, self._nodes_in_use),

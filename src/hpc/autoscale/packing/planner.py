@@ -172,7 +172,8 @@ class Planner:
         plan of no units is the answer when nothing fits.
         """
         changes = self._changes
-        if cursor.monotone and request == ONE_SLOT and probe is None and self._has_fast_slots:
+        is_slot = request is ONE_SLOT or request == ONE_SLOT
+        if is_slot and cursor.monotone and probe is None and self._has_fast_slots:
             step = cursor.slot()
             if step is not None and not step.before.dormant:
                 changes.plan = step

@@ -36,24 +36,22 @@ if TYPE_CHECKING:
 T = TypeVar("T", covariant=True)
 
 
-class Reads(Generic[T]):
-    """A property without a setter, to a type checker."""
+class Reads(property, Generic[T]):
+    """A property without a setter that is of a `kind`, where that cannot be told from a function."""
+
+    kind: type[T] | UnionType
 
     if TYPE_CHECKING:
 
-        def __get__(self, owner: object, cls: object = None) -> T: ...
+        def __get__(self, owner: object, cls: object = None) -> T: ...  # type: ignore[override]
 
 
 def reads(path: str, kind: type[T] | UnionType, says: str) -> Reads[T]:
     """A property that is what an object has under a path of attributes, as in `_definition.spot`,
     which is of this kind; `says` is the docstring."""
-    get = attrgetter(path)
-
-    def read(self: object) -> T:
-        return get(self)  # type: ignore[no-any-return]
-
-    read.__doc__, read.__annotations__["return"] = says, kind
-    return property(read)  # type: ignore[return-value]
+    found = Reads[T](attrgetter(path))
+    found.kind, found.__doc__ = kind, says
+    return found
 
 
 _UNCHANGING = (str, int, float, Size, type(None))
