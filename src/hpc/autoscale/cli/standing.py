@@ -30,9 +30,9 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.lockstate import LockState
 from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
-from hpc.autoscale.node.limits import UNLIMITED
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
 from hpc.autoscale.rehearsal.changes import array_of, is_paid_for, node_price
@@ -269,7 +269,7 @@ def _limits(node_mgr: NodeManager) -> dict[tuple[str, str], tuple[int, int]]:
                 ("cores", limit.used_cores, limit.max_cores),
                 ("nodes", limit.used_nodes, limit.max_nodes),
             ):
-                if most < UNLIMITED and (used or most == 0 or unit == "cores"):
+                if most < NO_LIMIT and (used or most == 0 or unit == "cores"):
                     found[limit.name, unit] = (used, most)
     return found
 

@@ -180,7 +180,7 @@ def levels(limits: Sequence[Limit], buckets: Sequence[NodeBucket]) -> Iterator[L
         bounded: list[Unit] = []
         if limit.max_cores < NO_LIMIT:
             bounded.append("cores")
-        if limit.max_nodes < 2**31 - 1:
+        if limit.max_nodes < NO_LIMIT:
             bounded.append("nodes")
         for unit in bounded:
             level = Level(limit, "nodes" if limit.name.startswith(_GROUP) else unit, buckets)

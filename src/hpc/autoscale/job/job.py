@@ -85,9 +85,9 @@ class Job:
         # there are tens of thousands of jobs, so this does no more than it must
         name = name or str(next(_default_names))
         if not (
-            name.__class__ is str
-            and iterations.__class__ is node_count.__class__ is int
-            and colocated.__class__ is bool
+            type(name) is str
+            and type(iterations) is type(node_count) is int
+            and type(colocated) is bool
         ):
             check_kinds(f"job {name}", str, name=name)
             check_kinds(f"job {name}", int, iterations=iterations, node_count=node_count)
@@ -448,7 +448,7 @@ def _understand(constraints: Any) -> Compiled:
     """
     if constraints is None:
         constraints = []
-    elif constraints.__class__ is not list:
+    elif type(constraints) is not list:
         several = isinstance(constraints, (list, tuple))
         constraints = list(constraints) if several else [constraints]
     parsers = tuple(CUSTOM_PARSERS.items()) if CUSTOM_PARSERS else ()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from hpc.autoscale.packing.amounts import Quantity, how_many, is_amount
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr, Fit, Mode, View
+from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit, Mode, View
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.shape import NodeShape, freeze
 
@@ -212,7 +212,7 @@ def most(usages: Iterable[Usage], capacity: Sequence[Quantity], alone: bool) -> 
     return found
 
 
-def room_for(usage: Usage, capacity: Sequence[Quantity], at_most: int = NO_LIMIT) -> int:
+def room_for(usage: Usage, capacity: Sequence[Quantity], at_most: int = UNBOUNDED) -> int:
     """How often the amounts of one way fit into what is free; not more often than `at_most`."""
     count = at_most
     for dimension, amount in usage.amounts:
@@ -388,7 +388,7 @@ def _amount(value: object) -> Quantity:
 def _free(value: object, whole: bool) -> Quantity:
     """What is free of a resource. `whole`: only whole amounts are taken of it, so the rest is of no
     use; a little less than whole counts as whole, as in the engine."""
-    amount = min(_amount(value), NO_LIMIT)
+    amount = min(_amount(value), UNBOUNDED)
     return how_many(amount, 1) if whole and isinstance(amount, float) else amount
 
 

@@ -541,7 +541,7 @@ class StatedLimits:
         most_nodes, used_nodes = _fields(status, kind.max_nodes, kind.used_nodes)
         found = self._known.get(key)
         if found is not None:
-            is_stated = found.max_cores < UNLIMITED or found.max_nodes < UNLIMITED
+            is_stated = found.max_cores < NO_LIMIT or found.max_nodes < NO_LIMIT
             says = (getattr(status, field, None) for field in (most_cores, most_nodes) if field)
             if is_stated or all(figure is None for figure in says):
                 return found

@@ -22,10 +22,10 @@ from hpc.autoscale.packing.shares import NodeShare
 class ChangeLog:
     """What happened to the candidates of a planner since it was made, for whoever remembers them.
 
-    `added`: candidates that nodes were added to; `shapes`: what those nodes looked like. `reshaped`:
-    candidates with nodes that got another shape by other means than placing work, and the first
-    position of those. Either may let them take what they refused before. `charged`: limits that
-    were charged, of those that somebody wants to hear of.
+    `added`: candidates that nodes were added to; `shapes`: what those nodes looked like.
+    `reshaped`: candidates with nodes that got another shape by other means than placing work, and
+    the first position of those. Either may let them take what they refused before. `charged`:
+    limits that were charged, of those that somebody wants to hear of.
     """
 
     def __init__(self) -> None:
@@ -215,7 +215,10 @@ class Candidate:
 
     def append(self, shape: NodeShape | None, count: int = 1) -> None:
         """Add so many nodes that look alike, behind those that are there."""
-        self.shapes += [shape] * count
+        if count == 1:
+            self.shapes.append(shape)
+        else:
+            self.shapes += [shape] * count
         changes = self.changes
         changes.plan = None
         changes.added.append(self)

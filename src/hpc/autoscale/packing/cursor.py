@@ -121,13 +121,9 @@ class Cursor:
         changes, refused = self._changes, self._refused
         fresh = changes.shapes[self._read_shapes :]
         self._read_shapes += len(fresh)
-        if self.monotone and self._read_reshaped == len(changes.reshaped):
-            # most nodes are opened for another request, which fills them
-            if refused.issuperset(fresh):
-                return
-            for shape in set(fresh) - refused if len(fresh) < _FEW else ():
-                if shape is not None and shape not in self._after_one:
-                    self._meet(shape)
+        for shape in set(fresh) - refused if self.monotone and len(fresh) < _FEW else ():
+            if shape is not None and shape not in self._after_one:
+                self._meet(shape)
         numbers = self._numbers
         if numbers is None:
             numbers = self._numbers = {each: index for index, each in enumerate(self.candidates)}
@@ -148,8 +144,7 @@ class Cursor:
             if self.monotone and size - start > _NEW:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
-            else:
-                fresh = candidate.shapes[start:]
+            elif not (refused.issuperset(fresh := candidate.shapes[start:]) and self.monotone):
                 refused.update([s for s in set(fresh) if s is not None and s.closed])
                 alive[index] = not (self.monotone and refused.issuperset(fresh))
             first[index] = start if alive[index] else size
@@ -234,11 +229,14 @@ class Cursor:
         alive, changes = self._alive, self._changes
         if self._read_reshaped != len(changes.reshaped):
             self.catch_up()
-        index = alive.find(1)
-        if index and self._read_shapes != len(changes.shapes):
-            # as long as the first candidate has room, nodes that were added to others do not matter
-            self.catch_up()
-            index = alive.find(1)
+        index = alive.find(1) if 1 in alive else -1
+        if index and self._read_shapes != (size := len(changes.shapes)):
+            # as long as the first candidate has room, nodes that were added to others do not
+            # matter, and most are filled by the request that they are opened for
+            if not self._refused.issuperset(changes.shapes[self._read_shapes :]):
+                self.catch_up()
+                index = alive.find(1)
+            self._read_shapes = size
         while index >= 0:
             candidate, position = self.candidates[index], self.first[index]
             shape = candidate.shapes[position]
@@ -252,7 +250,8 @@ class Cursor:
                 position, shape = found
                 after = self._after_one.get(shape) or self._one_more(shape)
             return Step(candidate, position, position + 1, 1, shape, after, False)
-        for index in self.openings(1):
+        as_they_are = self._by_need is None and not self.shares_out
+        for index in self._as_they_are if as_they_are else self.openings(1):
             candidate = self.candidates[index]
             if candidate.has_room_for(1):
                 fit = self._new[index] or self.opening(index)

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 from hpc.autoscale.errors import counted
 
-NO_LIMIT = 2**62
+# more than there are anywhere, and the largest number that CPython 3.11 compares without a call
+NO_LIMIT = 2**30 - 1
 _NOTHING = (0, 0)
 
 

@@ -37,7 +37,7 @@ T = TypeVar("T", covariant=True)
 
 
 class Reads(property, Generic[T]):
-    """A property without a setter that is of a `kind`, where that cannot be told from a function."""
+    """A property without a setter, of a `kind` that no function's annotation tells."""
 
     kind: type[T] | UnionType
 

@@ -100,10 +100,10 @@ class Names:
         prefix = self.prefixes.get(nodearray, nodearray)
         while len(found) < count:
             if (name := f"{prefix}-{index}") not in used:
+                used.add(name)
                 found.append(name)
             index += 1
         self._next[nodearray] = index
-        used.update(found)
         return found
 
     def _hooked(self, hook: NameHook, bucket: NodeBucket, taken: list[str]) -> str:
