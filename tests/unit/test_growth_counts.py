@@ -14,7 +14,7 @@ SWEEPS = [
     ("W2", "n", 200, {}),
     ("W2u", "n", 240, {}),
     ("W3", "n", 17, {}),
-    ("W4", "n", 20, {"nodes": 20, "iters": 20}),
+    ("W4", "n", 30, {"nodes": 20, "iters": 20}),
     ("W4", "iters", 20, {"nodes": 20, "n": 20}),
     ("W5", "n", 150, {}),
     ("W6", "n", 200, {}),
@@ -81,7 +81,7 @@ def look_at_everything(calculator, jobs):
     slots = sum(job.node_count or job.iterations for job in jobs)
     for _ in range(slots + len(nodes)):
         for thing in things:
-            str(thing.colocated)
+            str(thing)
 
 
 @each_sweep

@@ -139,7 +139,9 @@ def test_without_a_path_it_remembers_as_long_as_it_lives():
     assert (log.unsettled, RequestLog().unsettled) == ([first, second], [])
 
 
-@pytest.mark.parametrize("text", ["", "{", "{}", "[1]", '"a"', "[" * 10_000, b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", "[1]", '"a"', '["\\ud800"]', "[" * 10_000, b"\xff\xfe"]
+)
 def test_a_list_that_makes_no_sense(tmp_path, text):
     """One clear line that names it and says what to do; it stays as it is."""
     path = tmp_path / "requests.json"

@@ -30,6 +30,7 @@ from hpc.autoscale.node.constraints import (
 from hpc.autoscale.node.constraints.base import Source, json_of
 from hpc.autoscale.node.constraints.declared import is_declared, is_plain
 from hpc.autoscale.node.constraints.parse import CUSTOM_PARSERS
+from hpc.autoscale.node.node.contents import reads
 from hpc.autoscale.node.nodemanager.placing import Ask
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.plan import ONE_SLOT, Request
@@ -116,25 +117,12 @@ class Job:
             self.__parsed = list(compiled.constraints)
             _assign(self.__parsed, self.name)
 
-    @property
-    def name(self) -> ht.JobId:
-        """Id in the scheduler; what nodes are assigned to."""
-        return ht.JobId(self.__name)
-
-    @property
-    def iterations(self) -> int:
-        """Slots wanted in all; `iterations_remaining` of them are still to be placed."""
-        return self.__iterations
-
-    @property
-    def node_count(self) -> int:
-        """Nodes wanted; 0 when it is slots."""
-        return self.__node_count
-
-    @property
-    def colocated(self) -> bool:
-        """All in one bucket or not at all."""
-        return self.__colocated
+    name = reads("_Job__name", ht.JobId, "Id in the scheduler; what nodes are assigned to.")
+    iterations = reads(
+        "_Job__iterations", int, "Slots in all; `iterations_remaining` are still to be placed."
+    )
+    node_count = reads("_Job__node_count", int, "Nodes wanted; 0 when it is slots.")
+    colocated = reads("_Job__colocated", bool, "All in one bucket or not at all.")
 
     @property
     def packing_strategy(self) -> str:

@@ -108,6 +108,8 @@ class _SharedLimit(Limit):
     """
 
     __slots__ = ()
+    is_of_room: bool = False
+    """Whether it is only known for how many more nodes there is room, not how many there may be."""
 
     def __init__(
         self,
@@ -166,6 +168,13 @@ class _SharedLimit(Limit):
 
     def _increment(self, nodes: int, vcpu_count: int) -> None:
         self._decrement(-nodes, vcpu_count)
+
+    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
+        if not self.is_of_room:
+            return super().describe(owed_nodes, owed_cores)
+        more = max(0, self.planned_nodes) + owed_nodes
+        room = self.max_nodes - self.used_nodes - owed_nodes + more
+        return f"{self.name} can take {room} new nodes, and {more} are planned"
 
     def __str__(self) -> str:
         return self.describe()

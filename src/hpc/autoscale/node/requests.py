@@ -526,7 +526,9 @@ def _read_list(path: Path) -> list[str]:
         raise RequestLogError(f"request ids {path}: {unreadable(e)}") from e
     except (ValueError, RecursionError) as e:
         found = e
-    if not isinstance(found, list) or not all(isinstance(i, str) for i in found):
+    if not isinstance(found, list) or not all(
+        isinstance(i, str) and i.isprintable() for i in found
+    ):
         shown = str(found) if isinstance(found, Exception) else repr(found)[:200]
         raise RequestLogError(
             f"request ids {path}: expected a JSON list of ids, found: {shown}; {_REMEDY}"

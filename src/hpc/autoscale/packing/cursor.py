@@ -58,7 +58,7 @@ class Cursor:
     `changes`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
     new nodes are opened, where that depends on what is needed; `by_share`: nodes with room are
     looked at in the same order, for one unit. Cost of a request: what has changed since the
-    last one, or the number of candidates where that is less, and the nodes that may still take it.
+    last one, the candidates once where that may take it, and the nodes that may still take it.
     """
 
     def __init__(
@@ -92,8 +92,7 @@ class Cursor:
             self._new = [self._new[index] for index in order]
             self._openings[1, UNBOUNDED] = range(len(order))
         self._changes = changes
-        self._read_added, self._read_reshaped = len(changes.added), len(changes.reshaped)
-        self._read_shapes = len(changes.shapes)
+        self._read_shapes, self._read_reshaped = len(changes.shapes), len(changes.reshaped)
         # by candidate: whether a node may have room, and the first that may; of a monotone
         # expression all before it have refused, and refuse still
         self._alive = bytearray(len(self.candidates))
@@ -103,7 +102,6 @@ class Cursor:
                 self._alive[index] = 1
                 self.first[index] = 0
         self._needs: list[Needs | None] = [None] * len(self.candidates)
-        self._numbers: dict[Candidate, int] | None = None
         # shapes that take no unit, and those that do with what they look like after one, None where
         # that was not worked out yet
         self._refused: set[NodeShape | None] = {None}
@@ -124,29 +122,25 @@ class Cursor:
         for shape in set(fresh) - refused if self.monotone and len(fresh) < _FEW else ():
             if shape is not None and shape not in self._after_one:
                 self._meet(shape)
-        numbers = self._numbers
-        if numbers is None:
-            numbers = self._numbers = {each: index for index, each in enumerate(self.candidates)}
-        alive, first = self._alive, self.first
+        lows: dict[Candidate, int] = {}
         for candidate, lo in changes.reshaped[self._read_reshaped :]:
-            index = numbers.get(candidate, -1)
-            if index >= 0:
-                first[index] = min(lo, first[index])
-                alive[index] = 1
+            lows[candidate] = min(lo, lows.get(candidate, lo))
         self._read_reshaped = len(changes.reshaped)
-        added = changes.added[self._read_added :]
-        self._read_added += len(added)
-        for candidate in set(added) if len(added) <= len(self.candidates) else self.candidates:
-            index = numbers.get(candidate, -1)
-            if index < 0 or alive[index]:
-                continue
+        if self.monotone and not lows and refused.issuperset(fresh):
+            return
+        alive, first = self._alive, self.first
+        for index, candidate in enumerate(self.candidates):
             start, size = first[index], len(candidate.shapes)
-            if self.monotone and size - start > _NEW:
+            if candidate in lows:
+                start, alive[index] = min(lows[candidate], start), 1
+            elif alive[index] or start == size:
+                continue
+            elif self.monotone and size - start > _NEW:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
-            elif not (refused.issuperset(fresh := candidate.shapes[start:]) and self.monotone):
-                refused.update([s for s in set(fresh) if s is not None and s.closed])
-                alive[index] = not (self.monotone and refused.issuperset(fresh))
+            elif not (refused.issuperset(added := candidate.shapes[start:]) and self.monotone):
+                refused.update([s for s in set(added) if s is not None and s.closed])
+                alive[index] = not (self.monotone and refused.issuperset(added))
             first[index] = start if alive[index] else size
 
     def in_use(self) -> Iterator[tuple[int, Candidate]]:

@@ -33,8 +33,6 @@ class Limit:
 
     is_charged: ClassVar[bool] = True
     """False for one that only shows another limit, which is charged on its own."""
-    is_of_room: bool = False
-    """Whether it is only known for how many more nodes there is room, not how many there may be."""
 
     def __init__(
         self,
@@ -120,10 +118,6 @@ class Limit:
 
         As in `NodeArray(htc) has 100 of 100 cores in use`; what is only planned is said apart.
         """
-        if self.is_of_room:
-            more = max(0, self.planned_nodes) + owed_nodes
-            room = self.max_nodes - self.used_nodes - owed_nodes + more
-            return f"{self.name} can take {room} new nodes, and {more} are planned"
         taken, planned = [], []
         for unit, most, total, before in (
             ("node", self.max_nodes, self.used_nodes + owed_nodes, self._nodes_in_use),

@@ -546,15 +546,10 @@ class Node(ABC):
             return ReadOnlyShellDict(self._resources)
         return MappingProxyType(self._resources)
 
-    @property
-    def available(self) -> Amounts:
-        """What is left of the totals: a live dict that may be written to."""
-        return self.__available
-
-    @property
-    def assignments(self) -> TrackedSet:
-        """Ids of the jobs placed here: a live set."""
-        return self.__assignments
+    available = reads(
+        "_Node__available", Amounts, "What is left of the totals: live, may be written to."
+    )
+    assignments = reads("_Node__assignments", TrackedSet, "Ids of the jobs placed here: live.")
 
     def assign(self, assignment_id: str) -> None:
         """Note that a job is placed here."""
