@@ -146,16 +146,16 @@ def _hosts_alike(hosts: Sequence[Node], values: Pairs) -> int:
 
 
 def _host_value(host: Node) -> tuple[Any, Any]:
-    own, (kind, size, marks, (totals, metadata, free)) = as_reported(host)
+    own, ((*said, totals), size, marks, free) = as_reported(host)
     # those of a node tell it of each write, which takes longer
-    live = (dict.copy(totals), metadata, dict(dict.items(free)))
-    return own, shared((kind, size, marks, live))
+    kept = (*said, dict.copy(totals))
+    return own, shared((kept, size, marks, dict(dict.items(free))))
 
 
 def host_json(value: tuple[Any, Any]) -> dict[str, Any]:
     """The JSON form of a scheduler's node: what is not as it usually is."""
-    (hostname, node_id, bucket, jobs), ((state, kept, *where), size, marks, live) = value
-    (marked, closed, required, _), (totals, metadata, free) = marks, live
+    (hostname, node_id, bucket, jobs), (said, size, marks, free) = value
+    (state, kept, *where, metadata, totals), (marked, closed, required, _) = said, marks
     found = {
         "hostname": hostname,
         "resources": totals,

@@ -14,14 +14,15 @@ from typing import Any
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import MADE_LATE
 
-_kind = itemgetter("state", "_Node__keep_alive", "_Node__nodearray", "managed", "exists")
+_said = itemgetter(
+    *("state", "_Node__keep_alive", "_Node__nodearray", "managed", "exists", "metadata"),
+    "_resources",
+)
 _hostname = attrgetter("_hostname")
-_live = itemgetter("_resources", "metadata", "_Node__available")
 _marks = attrgetter("marked_for_deletion", "_closed", "_used", "_has_bucket_id")
 
-Live = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 Own = tuple[str, object, object, tuple[str, ...]]
-Shared = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], Live]
+Shared = tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...], dict[str, Any]]
 
 
 def as_reported(node: Node) -> tuple[Own, Shared]:
@@ -29,16 +30,17 @@ def as_reported(node: Node) -> tuple[Own, Shared]:
 
     Of its own: host name, NodeId, bucket id, if it was given one, and jobs in their order. And what
     many have in common, in four parts: state, whether it is kept alive, nodearray, whether it is
-    managed and exists; VM size and region; whether the scheduler wants rid of it, whether it is
-    closed and required, and whether it was given a bucket id; and totals, metadata and what is
-    left, which may be written to: to `reported_alike`, plain copies of these are the same.
+    managed and exists, metadata and totals; VM size and region; whether the scheduler wants rid of
+    it, whether it is closed and required, and whether it was given a bucket id; and what is left.
+    Metadata, totals and what is left may be written to: to `reported_alike`, plain copies of these
+    are the same.
     """
     for name in MADE_LATE:
         getattr(node, name)
     own, marks = node.__dict__, _marks(node)
     bucket = own["_bucket_id"] if marks[-1] else None
     said = (own["_hostname"], own["delayed_node_id"].node_id, bucket, _jobs(own))
-    return said, (_kind(own), own["_hardware"][:2], marks, _live(own))
+    return said, (_said(own), own["_hardware"][:2], marks, own["_Node__available"])
 
 
 def _jobs(own: dict[str, Any]) -> tuple[str, ...]:
@@ -55,14 +57,13 @@ def reported_alike(nodes: Sequence[Node], known: Sequence[Own], shared: Sequence
             nodes, known, shared, strict=True
         ):
             own = node.__dict__
-            kind, size, marks, (totals, metadata, free) = common
+            said, (size, region), marks, free = common
+            hardware = own["_hardware"]
             if own["_hostname"] != hostname or own["delayed_node_id"].node_id != node_id:
                 break
-            if _kind(own) != kind or own["_hardware"][:2] != size or _marks(node) != marks:
+            if _said(own) != said or hardware[0] != size or hardware[1] != region:
                 break
-            if own["_resources"] != totals or own["metadata"] != metadata:
-                break
-            if not is_same(own["_Node__available"], free):
+            if _marks(node) != marks or not is_same(own["_Node__available"], free):
                 break
             if marks[-1] and own["_bucket_id"] != bucket:
                 break
