@@ -64,6 +64,12 @@ def test_more_in_use_than_allowed(caplog, used, counts):
     assert len([r for r in caplog.records if "NodeArray(htc)" in r.getMessage()]) == 1
 
 
+def test_a_limit_as_high_as_numbers_go_is_none():
+    """What servers write for no limit is not said as one."""
+    assert shared(8, 2**31 - 1).describe() == "NodeArray(htc) has no limit in use"
+
+
+
 def test_decrement_uses_up_both():
     """And a negative one gives back, never below nothing."""
     limit = shared(0, 100, 0, 8)
@@ -336,3 +342,15 @@ def test_a_mock_holds_to_a_number_of_nodes_that_was_written():
     assert planned() == ([900, 900], (2500, 700))
     mock.max_count = 1_000
     assert planned() == ([900, 100], (2500, 1500))
+
+
+def test_what_a_bucket_can_take_counts_nodes_that_are_gone():
+    """The places of nodes that have gone are free, and nothing is planned by that; what is planned
+    afterwards takes them."""
+    own = some_limits(available=2).own
+    own.bear(1, 4)
+    assert own.describe() == "Bucket can take 1 new nodes, and 0 are planned"
+    own.release(1, 4)
+    assert own.describe() == "Bucket can take 2 new nodes, and 0 are planned"
+    own.charge(2, 8)
+    assert own.describe() == "Bucket can take 2 new nodes, and 2 are planned"

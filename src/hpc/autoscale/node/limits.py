@@ -172,7 +172,7 @@ class _SharedLimit(Limit):
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         if not self.is_of_room:
             return super().describe(owed_nodes, owed_cores)
-        more = max(0, self.planned_nodes) + owed_nodes
+        more = self.planned_nodes + owed_nodes
         room = self.max_nodes - self.used_nodes - owed_nodes + more
         return f"{self.name} can take {room} new nodes, and {more} are planned"
 
@@ -257,7 +257,7 @@ class BucketLimits:
         """What the server says of the bucket alone: for how many more nodes it has room, and the
         nodes and cores in use. Of the class of all other limits: most are charged together, and the
         interpreter is slower where classes differ."""
-        nodes, self._stated_cores = active
+        self._stated = nodes, _ = active
         self._own = _SharedLimit(name, 0, NO_LIMIT, nodes, nodes + max(0, available))
         self._own.is_of_room = True
 
@@ -352,9 +352,10 @@ class BucketLimits:
     @property
     def active_core_count(self) -> int:
         """The cores in use, with those of planned nodes."""
-        said, cores = self._stated_cores, self._vcpu_count
+        (nodes, said), cores = self._stated, self._vcpu_count
+        since = self.active_count - nodes
         # a server may say less of cores than of nodes; none are below nothing
-        return max(said + self._own.planned_nodes * cores, min(said, self.active_count * cores))
+        return max(said + since * cores, min(said, self.active_count * cores))
 
     @property
     def available_count(self) -> int:

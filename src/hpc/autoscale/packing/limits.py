@@ -58,7 +58,7 @@ class Limit:
 
     @property
     def planned_nodes(self) -> int:
-        """How many of the nodes are only planned; below 0 where some of those in use are gone."""
+        """How many of the nodes are only planned."""
         return self.used_nodes - self._nodes_in_use
 
     def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
@@ -86,6 +86,8 @@ class Limit:
             )
         self.used_nodes = used_nodes if used_nodes > 0 else 0
         self.used_cores = used_cores if used_cores > 0 else 0
+        self._nodes_in_use = min(self._nodes_in_use, self.used_nodes)
+        self._cores_in_use = min(self._cores_in_use, self.used_cores)
         if self.told is not None:
             self.told.append(self)
 
