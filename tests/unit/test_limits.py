@@ -69,7 +69,6 @@ def test_a_limit_as_high_as_numbers_go_is_none():
     assert shared(8, 2**31 - 1).describe() == "NodeArray(htc) has no limit in use"
 
 
-
 def test_decrement_uses_up_both():
     """And a negative one gives back, never below nothing."""
     limit = shared(0, 100, 0, 8)
