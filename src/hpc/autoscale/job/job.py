@@ -63,6 +63,9 @@ class PackingStrategy:
         return strategy in (cls.PACK, cls.SCATTER)
 
 
+_PACK, _SCATTER = PackingStrategy.PACK, PackingStrategy.SCATTER
+
+
 class Job:
     """Work in the queue.
 
@@ -99,9 +102,7 @@ class Job:
         self.iterations_remaining = iterations
         self.__node_count = node_count
         self.__colocated = colocated
-        self.__packing_strategy = (
-            PackingStrategy.SCATTER if node_count > 0 else PackingStrategy.PACK
-        )
+        self.__packing_strategy = _SCATTER if node_count > 0 else _PACK
         if packing_strategy:
             self.packing_strategy = packing_strategy
         self.__executing_hostnames: list[str] | None = None
@@ -118,9 +119,7 @@ class Job:
             _assign(self.__parsed, self.name)
 
     name = reads("_Job__name", ht.JobId, "Id in the scheduler; what nodes are assigned to.")
-    iterations = reads(
-        "_Job__iterations", int, "Slots in all; `iterations_remaining` are still to be placed."
-    )
+    iterations = reads("_Job__iterations", int, "Slots; `iterations_remaining` are to be placed.")
     node_count = reads("_Job__node_count", int, "Nodes wanted; 0 when it is slots.")
     colocated = reads("_Job__colocated", bool, "All in one bucket or not at all.")
 
@@ -135,7 +134,7 @@ class Job:
             raise AssertionError(
                 f"job {self.name}: expected packing strategy pack or scatter, found {value!r}"
             )
-        self.__packing_strategy = value
+        self.__packing_strategy = _SCATTER if value == _SCATTER else _PACK
 
     @property
     def executing_hostnames(self) -> list[str]:
@@ -252,9 +251,9 @@ class Job:
         """
         is_queued = all_or_nothing is None
         if all_or_nothing is None:
-            all_or_nothing = self.__packing_strategy == PackingStrategy.SCATTER
+            all_or_nothing = self.__packing_strategy is _SCATTER
         request = self._request(all_or_nothing or self.__colocated)
-        if request.units <= 0:
+        if request is not ONE_SLOT and request.units <= 0:
             done, where = [f"job {self.name} has nothing left to place"], node_mgr._placer.where()
             nothing = AllocationResult[Any]("NothingRequested", reasons=done, where=where)
             return Outcome(node_mgr, self, 0, nothing)
@@ -282,7 +281,7 @@ class Job:
             return Request(self.__node_count, 1, whole)
         if self.iterations_remaining == 1 and not whole:
             return ONE_SLOT
-        each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
+        each = 1 if self.__packing_strategy is _SCATTER else UNBOUNDED
         return Request(self.iterations_remaining, each, whole)
 
     @property

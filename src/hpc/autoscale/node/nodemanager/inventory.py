@@ -98,10 +98,11 @@ class Names:
         nodearray = bucket.nodearray
         index, used = self._next.get(nodearray, 1), self._used
         prefix = self.prefixes.get(nodearray, nodearray)
-        while len(found) < count:
+        while count > 0:
             if (name := f"{prefix}-{index}") not in used:
                 used.add(name)
                 found.append(name)
+                count -= 1
             index += 1
         self._next[nodearray] = index
         return found
