@@ -2,13 +2,14 @@
 
 import pytest
 
-from builders.nodes import some_limits
+from builders.nodes import a_bucket, some_limits
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
     ClusterStatus,
     NodearrayBucketStatus,
 )
+from hpc.autoscale.explaining.raising import levels
 from hpc.autoscale.node import limits
 from hpc.autoscale.node.limits import BucketLimits, _SharedLimit, _SpotLimit, null_bucket_limits
 from hpc.autoscale.node.nodehistory import NullNodeHistory
@@ -65,8 +66,11 @@ def test_more_in_use_than_allowed(caplog, used, counts):
 
 
 def test_a_limit_as_high_as_numbers_go_is_none():
-    """What servers write for no limit is not said as one."""
-    assert shared(8, 2**31 - 1).describe() == "NodeArray(htc) has no limit in use"
+    """What servers write for no limit is not said as one, and nothing to raise."""
+    limit, bounded = shared(8, 2**31 - 1), shared(8, 100)
+    assert limit.describe() == "NodeArray(htc) has no limit in use"
+    buckets = [a_bucket(limits=some_limits(nodearray_limits=each)) for each in (limit, bounded)]
+    assert [level.limit for level in levels([limit, bounded], buckets)] == [bounded]
 
 
 def test_decrement_uses_up_both():
