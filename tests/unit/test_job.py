@@ -3,6 +3,7 @@
 import gc
 import io
 import json
+import pickle
 
 import pytest
 
@@ -345,3 +346,9 @@ def test_text():
         "Job(name=a, iterations=3, node_count=0, colocated=False, packing_strategy=pack)"
     )
     assert "node_count=2, colocated=True" in str(Job("b", node_count=2, colocated=True))
+
+
+def test_a_job_of_another_process_is_spread_as_it_was():
+    """Texts are other objects there."""
+    job = Job("a", {"ncpus": 1}, iterations=3, packing_strategy="scatter")
+    assert pickle.loads(pickle.dumps(job)).remaining == job.remaining

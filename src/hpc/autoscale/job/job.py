@@ -63,9 +63,6 @@ class PackingStrategy:
         return strategy in (cls.PACK, cls.SCATTER)
 
 
-_PACK, _SCATTER = PackingStrategy.PACK, PackingStrategy.SCATTER
-
-
 class Job:
     """Work in the queue.
 
@@ -102,7 +99,9 @@ class Job:
         self.iterations_remaining = iterations
         self.__node_count = node_count
         self.__colocated = colocated
-        self.__packing_strategy = _SCATTER if node_count > 0 else _PACK
+        self.__packing_strategy = (
+            PackingStrategy.SCATTER if node_count > 0 else PackingStrategy.PACK
+        )
         if packing_strategy:
             self.packing_strategy = packing_strategy
         self.__executing_hostnames: list[str] | None = None
@@ -134,7 +133,7 @@ class Job:
             raise AssertionError(
                 f"job {self.name}: expected packing strategy pack or scatter, found {value!r}"
             )
-        self.__packing_strategy = _SCATTER if value == _SCATTER else _PACK
+        self.__packing_strategy = value
 
     @property
     def executing_hostnames(self) -> list[str]:
@@ -251,9 +250,9 @@ class Job:
         """
         is_queued = all_or_nothing is None
         if all_or_nothing is None:
-            all_or_nothing = self.__packing_strategy is _SCATTER
+            all_or_nothing = self.__packing_strategy == PackingStrategy.SCATTER
         request = self._request(all_or_nothing or self.__colocated)
-        if request is not ONE_SLOT and request.units <= 0:
+        if request.units <= 0:
             done, where = [f"job {self.name} has nothing left to place"], node_mgr._placer.where()
             nothing = AllocationResult[Any]("NothingRequested", reasons=done, where=where)
             return Outcome(node_mgr, self, 0, nothing)
@@ -281,7 +280,7 @@ class Job:
             return Request(self.__node_count, 1, whole)
         if self.iterations_remaining == 1 and not whole:
             return ONE_SLOT
-        each = 1 if self.__packing_strategy is _SCATTER else UNBOUNDED
+        each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
         return Request(self.iterations_remaining, each, whole)
 
     @property

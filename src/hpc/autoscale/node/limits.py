@@ -172,9 +172,9 @@ class _SharedLimit(Limit):
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
         if not self.is_of_room:
             return super().describe(owed_nodes, owed_cores)
-        more = self.planned_nodes + owed_nodes
-        room = self.max_nodes - self.used_nodes - owed_nodes + more
-        return f"{self.name} can take {room} new nodes, and {more} are planned"
+        planned = self.planned_nodes
+        room = self.max_nodes - self.used_nodes + planned
+        return f"{self.name} can take {room} new nodes, and {planned + owed_nodes} are planned"
 
     def __str__(self) -> str:
         return self.describe()

@@ -39,8 +39,8 @@ def as_reported(node: Node) -> tuple[Own, Shared]:
         getattr(node, name)
     own, marks = node.__dict__, _marks(node)
     bucket = own["_bucket_id"] if marks[-1] else None
-    said = (own["_hostname"], own["delayed_node_id"].node_id, bucket, _jobs(own))
-    return said, (_said(own), own["_hardware"][:2], marks, own["_Node__available"])
+    apart = (own["_hostname"], own["delayed_node_id"].node_id, bucket, _jobs(own))
+    return apart, (_said(own), own["_hardware"][:2], marks, own["_Node__available"])
 
 
 def _jobs(own: dict[str, Any]) -> tuple[str, ...]:
