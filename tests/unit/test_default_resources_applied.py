@@ -213,6 +213,20 @@ def test_a_function_that_raises_is_not_kept():
     assert big.resources["p"] == 2
 
 
+def test_a_bucket_hears_of_what_is_written_after_a_function_has_raised():
+    """While default resources are applied, it is not told of each."""
+    binding = MockClusterBinding("clusty")
+    binding.add_nodearray("htc", {})
+    binding.add_bucket("htc", "Standard_F8", 10, 10)
+    node_mgr = new_node_manager({"_mock_bindings": binding})
+    (bucket,) = node_mgr.get_buckets()
+    with pytest.raises(DefaultResourceError):
+        node_mgr.add_default_resource({}, "p", _fails_for("Standard_F8"))
+    assert not node_mgr.allocate({"licences": 1}, node_count=1)
+    bucket.resources["licences"] = 1
+    assert node_mgr.allocate({"licences": 1}, node_count=1)
+
+
 def test_a_function_that_raises_for_a_node():
     """Which, by its name."""
     node_mgr = new_node_manager({"_mock_bindings": MockClusterBinding("clusty")})

@@ -50,9 +50,13 @@ def test_nodes_that_were_added_together_may_differ_by_now():
 
 
 class Counting(list):
-    """A list that counts what of it is copied."""
+    """A list that counts what of it is copied, and how often it is asked how long it is."""
 
-    copied = 0
+    copied = measured = 0
+
+    def __len__(self):
+        self.measured += 1
+        return super().__len__()
 
     def __getitem__(self, at):
         found = super().__getitem__(at)
@@ -77,6 +81,21 @@ def test_each_expression_does_not_look_at_every_node():
         assert said(bench.planner.ask(demand, Request(1))) == [("a", 9_000, 9_001, 1, False)]
     assert not bench.place_quietly(demands[21])
     assert shapes.copied < 50_000  # some 450,000 where each looks at every node
+
+
+def test_candidates_that_did_not_change_are_not_looked_at():
+    """With hundreds of buckets, to look at each took longer than to place the job."""
+    bench = Bench()
+    candidates = [bench.candidate(f"c{n:03}", limit=0) for n in range(100)]
+    assert not bench.place(cores(1), Request(1))
+    for candidate in candidates:
+        candidate.shapes = Counting()
+    for number in range(60):
+        candidates[number].append(bench.shape(f"c{number:03}", ncpus=1))
+        (step,) = said(bench.place(cores(1), Request(1)))
+        assert step == (f"c{number:03}", 0, 1, 1, False)
+    assert all(0 < each.shapes.measured < 10 for each in candidates[:60])
+    assert sum(each.shapes.measured for each in candidates[60:]) < 60
 
 
 def test_room_that_is_given_back_is_seen():

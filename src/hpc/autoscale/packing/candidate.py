@@ -22,7 +22,7 @@ from hpc.autoscale.packing.shares import NodeShare
 class ChangeLog:
     """What happened to the candidates of a planner since it was made, for whoever remembers them.
 
-    `added`: candidates that nodes were added to; `shapes`: what those nodes looked like.
+    `added`: candidates that nodes were added to; `shapes`: beside each, what a node looked like.
     `reshaped`: candidates with nodes that got another shape by other means than placing work, and
     the first position of those. Either may let them take what they refused before. `charged`:
     limits that were charged, of those that somebody wants to hear of.
@@ -229,8 +229,8 @@ class Candidate:
         self.shapes.extend(shapes)
         changes = self.changes
         changes.plan = None
-        changes.added.append(self)
-        changes.shapes.extend(shapes)
+        changes.added += [self] * len(shapes)
+        changes.shapes += shapes
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""

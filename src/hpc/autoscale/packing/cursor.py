@@ -93,6 +93,7 @@ class Cursor:
             self._openings[1, UNBOUNDED] = range(len(order))
         self._changes = changes
         self._read_shapes, self._read_reshaped = len(changes.shapes), len(changes.reshaped)
+        self._numbers = {candidate: index for index, candidate in enumerate(self.candidates)}
         # by candidate: whether a node may have room, and the first that may; of a monotone
         # expression all before it have refused, and refuse still
         self._alive = bytearray(len(self.candidates))
@@ -129,7 +130,9 @@ class Cursor:
         if self.monotone and not lows and refused.issuperset(fresh):
             return
         alive, first = self._alive, self.first
-        for index, candidate in enumerate(self.candidates):
+        added = changes.added[self._read_shapes - len(fresh) :]
+        for candidate in self._numbers.keys() & {*added, *lows}:
+            index = self._numbers[candidate]
             start, size = first[index], len(candidate.shapes)
             if candidate in lows:
                 start, alive[index] = min(lows[candidate], start), 1
@@ -138,9 +141,9 @@ class Cursor:
             elif self.monotone and size - start > _NEW:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
-            elif not (refused.issuperset(added := candidate.shapes[start:]) and self.monotone):
-                refused.update([s for s in set(added) if s is not None and s.closed])
-                alive[index] = not (self.monotone and refused.issuperset(added))
+            elif not (refused.issuperset(fresh := candidate.shapes[start:]) and self.monotone):
+                refused.update([s for s in set(fresh) if s is not None and s.closed])
+                alive[index] = not (self.monotone and refused.issuperset(fresh))
             first[index] = start if alive[index] else size
 
     def in_use(self) -> Iterator[tuple[int, Candidate]]:
@@ -259,11 +262,9 @@ class Cursor:
         """The first node of a candidate that takes a unit, from a position on; None when there is
         none. Without a position it is any node, and those before it are not asked again."""
         found = self._seek(index, start) if self.monotone else self._seek_shapes(index, start)
-        if found is None:
+        if found is None or not isinstance(fit := self.fit(found[1]), Fit):
             return None
-        position, shape = found
-        fit = self.fit(shape)
-        return (position, shape, fit) if isinstance(fit, Fit) else None
+        return (*found, fit)
 
     def _seek(self, index: int, start: int = -1) -> tuple[int, NodeShape] | None:
         is_first = start < 0
@@ -404,12 +405,8 @@ def _share(fit: Fit, shape: NodeShape, each: int, per_node: int) -> float:
     nothing else, all is divided among them."""
     if fit.closes or each == per_node:
         return 1 / each
-    found = 0.0
-    for name, amount in fit.take:
-        whole = shape.free[name]
-        if isinstance(whole, (int, float)) and whole > 0:
-            found = max(found, amount / whole)
-    return found
+    takes = [(amount, shape.free[name]) for name, amount in fit.take]
+    return max([n / w for n, w in takes if isinstance(w, (int, float)) and w > 0], default=0.0)
 
 
 def pinned_resource(expr: Expr) -> tuple[str, tuple[str, ...]] | None:

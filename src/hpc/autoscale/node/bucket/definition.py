@@ -217,17 +217,18 @@ class NodeTemplate:
     def derive(self, apply: FinishNode) -> None:
         """Give the example node the default resources that it lacks. New nodes get them too from
         now on."""
-        if self.is_shared:
-            if self._applied and self._applied[-1] is apply:
-                return  # another of the buckets has asked for it
-            self._applied.append(apply)
+        if self.is_shared and self._applied[-1:] == [apply]:
+            return  # another of the buckets has asked for it
+        self._applied.append(apply)
         self._forget()
         example = self.example
-        before = dict(self.resources)
-        apply(example)
-        for name, value in self.resources.items():
-            if before.get(name) is None:
-                self._derived[name] = value
+        before, home = dict(self.resources), example._home
+        example._home = None  # the bucket need not be told of each resource
+        try:
+            apply(example)
+        finally:
+            example._home = home
+        self._derived.update((k, v) for k, v in self.resources.items() if before.get(k) is None)
         self._seen = _noted(self.resources)
 
     def _forget(self) -> None:

@@ -72,6 +72,8 @@ def can_be_shared(values: Mapping[str, Any]) -> bool:
 
 def same(one: object, other: object) -> bool:
     """Equal, of one class and in one unit: 1, 1.0 and True are told apart, 1g and 1024m too."""
+    if one is other:
+        return True
     if isinstance(one, Size) and isinstance(other, Size) and one.magnitude != other.magnitude:
         return False
     return one.__class__ is other.__class__ and one == other
