@@ -1,6 +1,7 @@
 """What a pass reads is held against what was read before, and every change of it is seen."""
 
 import gc
+import json
 
 import pytest
 
@@ -10,7 +11,11 @@ from hpc.autoscale.hpctypes import NodeId, NodeStatus
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import UnusableJob
-from hpc.autoscale.journal.changes import change
+from hpc.autoscale.journal import Journal, JournalWriter
+from hpc.autoscale.journal.changes import NO_ROWS, change
+from hpc.autoscale.journal.reader import PassRecord
+from hpc.autoscale.journal.recording import node_rows
+from hpc.autoscale.journal.records import as_written
 from hpc.autoscale.journal.snapshots import host_rows, job_from, job_rows
 from hpc.autoscale.journal.waiting import CAUSES, unsatisfied_rows
 from hpc.autoscale.testing import a_host, a_job
@@ -258,3 +263,35 @@ class TestWaiting:
         rows = unsatisfied_rows(jobs, rows)
         assert asked == list(range(CAUSES))
         assert [why for *_, why in rows.values][-6:] == [("cause 49", None), *[(None, None)] * 5]
+
+
+def listed(*states):
+    """A reply that lists nodes in these states, and its records."""
+    body = json.dumps([{"NodeId": f"id-{n}", "State": each} for n, each in enumerate(states)])
+    return body.encode(), json.loads(body)
+
+
+@pytest.mark.parametrize("somebody_else_writes", [False, True])
+def test_a_reply_that_lists_the_same_is_not_looked_at_by_another_process(
+    tmp_path, somebody_else_writes
+):
+    """What its nodes were is known from the digest of the reply. Where the record then has to stand
+    by itself, they are in it all the same."""
+    replies = [listed("Ready", "Ready"), listed("Ready", "Ready"), listed("Ready", "Off")]
+    are_known = []
+    for body, records in replies:
+        writer = JournalWriter(tmp_path)
+        writer.take_up()
+        rows = node_rows(records, writer.lists.get("nodes", NO_ROWS), body)
+        are_known.append(rows.digests is not None)
+        if somebody_else_writes and are_known == [False, True]:
+            other = JournalWriter(tmp_path)
+            other.take_up()
+            other.append(as_written(PassRecord(nodes=records)), {})
+        record = as_written(PassRecord())
+        record.lists["nodes"] = rows
+        writer.append(record, {})
+    assert are_known == [False, True, False]
+    found = [each.nodes for each in Journal(tmp_path)]
+    expected = [records for _, records in replies]
+    assert found == (expected[:1] if somebody_else_writes else []) + expected

@@ -7,8 +7,9 @@ Pure: nothing here knows what the rows are.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale.journal.errors import JournalError
 from hpc.autoscale.journal.pairs import Pairs
@@ -29,7 +30,13 @@ class Since(NamedTuple):
     gone: list[str]
 
 
-Values = list[Any] | Pairs
+if TYPE_CHECKING:
+    Digests = array[int]
+else:  # Python 3.11 knows no kinds of arrays
+    Digests = array
+"""A number of 64 bits for each row, which tells its value from others (`digests`)."""
+
+Values = list[Any] | Pairs | Digests
 
 
 class Rows(NamedTuple):
@@ -37,8 +44,9 @@ class Rows(NamedTuple):
     value what JSON has for it, and `bare` what is the same in every process for the same value:
     texts, numbers, and lists, tuples and dictionaries of them.
 
-    `source`: bytes that say the same where they are the same, if there are any. `mark` is of these
-    rows alone, and `since` says how they differ from others (`settled`).
+    `source`: bytes that say the same where they are the same, if there are any. `digests`: those of
+    the values, where they are known. `mark` is of these rows alone, and `since` says how they
+    differ from others (`settled`).
     """
 
     keys: list[str]
@@ -46,6 +54,7 @@ class Rows(NamedTuple):
     plain: Callable[[Any], Any] = _same
     bare: Callable[[Any], Any] = _same
     source: bytes | None = None
+    digests: Digests | None = None
     mark: object = None
     since: Since | None = None
 

@@ -12,22 +12,21 @@ import base64
 import json
 import marshal
 import os
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hpc.autoscale.journal.changes import Rows
+from hpc.autoscale.journal.changes import Digests, Rows
 from hpc.autoscale.journal.files import FileEnd
 from hpc.autoscale.redaction import Hiding
 
 FILE = "last-record.json"
-_VERSION = 1
+_VERSION = 2
 _SIZE = 8
 _MARSHAL = 2  # later versions write the same value in several ways
-_NONE = bytes(_SIZE)
-_PIECE = 256
 
 
 class LastRecord(NamedTuple):
@@ -42,37 +41,30 @@ class LastRecord(NamedTuple):
 
 def digest_of(value: Any) -> str:
     """A text that is the same for the same value of JSON."""
-    return _digest(json.dumps(value, sort_keys=True, default=str).encode()).hex()
+    return digest(json.dumps(value, sort_keys=True, default=str).encode()).hex()
 
 
-def digests_of(rows: Rows, text_of: Callable[[Any], str]) -> list[bytes]:
+def digests_of(rows: Rows, text_of: Callable[[Any], str]) -> Digests:
     """A digest for each value. `text_of` makes a text of what JSON has for a value, where that is
     something other than texts, numbers, lists and objects."""
+    if rows.digests is not None:
+        return rows.digests
     values = rows.values
     if all(value is None for value in values):
-        return [_NONE] * len(values)
+        return array("Q", bytes(_SIZE * len(values)))
     bare, dumps = rows.bare, marshal.dumps
     found: list[bytes] = []
-    for first in range(0, len(values), _PIECE):
-        some = values[first : first + _PIECE]
+    for value in values:
         try:
-            found += [
-                blake2b(dumps(bare(value), _MARSHAL), digest_size=_SIZE).digest() for value in some
-            ]
+            content = dumps(bare(value), _MARSHAL)
         except ValueError:  # an object
-            found += [_digest_of(value, rows, text_of) for value in some]
-    return found
+            content = text_of(rows.plain(value)).encode()
+        found.append(blake2b(content, digest_size=_SIZE).digest())
+    return array("Q", b"".join(found))
 
 
-def _digest_of(value: Any, rows: Rows, text_of: Callable[[Any], str]) -> bytes:
-    """The digest of one of the values."""
-    try:
-        return _digest(marshal.dumps(rows.bare(value), _MARSHAL))
-    except ValueError:
-        return _digest(text_of(rows.plain(value)).encode())
-
-
-def _digest(content: bytes) -> bytes:
+def digest(content: bytes) -> bytes:
+    """What tells some bytes from others."""
     return blake2b(content, digest_size=_SIZE).digest()
 
 
@@ -80,18 +72,19 @@ def keep(path: Path, last: LastRecord, place: FileEnd, record: bytes, hiding: Hi
     """Leave word of the record that ends at this place, for the next process. What cannot be
     written, or has a secret in it, is not left."""
     names: list[list[str]] = []
-    lists = {}
+    lists, digests = {}, {}
     for name, rows in last.lists.items():
         index = next((i for i, known in enumerate(names) if known == rows.keys), len(names))
         if index == len(names):
             names.append(rows.keys)
-        lists[name] = [index, _packed(list(rows.values))]
+        lists[name] = [index, (rows.source or b"").hex()]
+        digests[name] = _packed(rows.values)
     document = {
         "version": _VERSION,
         "file": os.path.basename(place.path),
         "begin": place.end - len(record),
         "end": place.end,
-        "record": _digest(record).hex(),
+        "record": digest(record).hex(),
         "parts": last.parts,
         "remembered": last.remembered,
         "names": names,
@@ -101,6 +94,7 @@ def keep(path: Path, last: LastRecord, place: FileEnd, record: bytes, hiding: Hi
     if hiding(text) != text:
         forget(path)
         return
+    text = f'{text[:-1]},"digests":{json.dumps(digests)}}}'
     new = path / f"{FILE}.new"
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
@@ -132,24 +126,26 @@ def last_record(path: Path, newest: FileEnd | None) -> LastRecord | None:
             return None
         with open(newest.path, "rb") as file:
             file.seek(begin)
-            if _digest(file.read(end - begin)).hex() != found["record"]:
+            if digest(file.read(end - begin)).hex() != found["record"]:
                 return None
         lists = {
-            str(name): _unpacked(found["names"][index], values)
-            for name, (index, values) in found["lists"].items()
+            str(name): _unpacked(
+                found["names"][index], found["digests"][name], bytes.fromhex(source)
+            )
+            for name, (index, source) in found["lists"].items()
         }
         return LastRecord(lists, dict(found["parts"]), dict(found["remembered"]))
     except (OSError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError):
         return None
 
 
-def _packed(digests: Sequence[bytes]) -> str | None:
-    packed = b"".join(digests)
+def _packed(digests: Any) -> str | None:
+    packed = digests.tobytes()
     return base64.b64encode(packed).decode() if packed.strip(b"\0") else None
 
 
-def _unpacked(keys: list[str], packed: str | None) -> Rows:
+def _unpacked(keys: list[str], packed: str | None, source: bytes) -> Rows:
     content = bytes(_SIZE * len(keys)) if packed is None else base64.b64decode(packed)
     if len(content) != _SIZE * len(keys):
         raise ValueError("expected a digest for each row")
-    return Rows(keys, [content[i : i + _SIZE] for i in range(0, len(content), _SIZE)])
+    return Rows(keys, array("Q", content), source=source or None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
@@ -26,6 +27,7 @@ from hpc.autoscale.commands import Ran
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct, leading, settled
+from hpc.autoscale.journal.digests import digest
 from hpc.autoscale.journal.listening import COMMANDS, HeardBinding
 from hpc.autoscale.journal.raised import as_json
 from hpc.autoscale.journal.records import EMPTY, NAMES, Written, key_of_node, status_rows
@@ -424,6 +426,9 @@ def node_rows(
     is the same object. `source`: the reply that they were made of, where that is known."""
     if source is not None and source == before.source:
         return before
+    if source is not None and isinstance(before.values, array) and before.source == digest(source):
+        values = [dict(record) for record in records]
+        return Rows(before.keys, values, redact_texts, source=source, digests=before.values)
     rows = settled(records, before, leading, _name_of_record, dict, plain=redact_texts)
     return rows._replace(source=source)
 

@@ -149,7 +149,7 @@ def _host_value(host: Node) -> tuple[Any, Any]:
     own, ((*said, totals), size, marks, free) = as_reported(host)
     # those of a node tell it of each write, which takes longer
     kept = (*said, dict.copy(totals))
-    return own, shared((kept, size, marks, dict(dict.items(free))))
+    return own, shared((kept, size, marks, dict.copy(free)))
 
 
 def host_json(value: tuple[Any, Any]) -> dict[str, Any]:

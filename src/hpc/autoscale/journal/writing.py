@@ -16,6 +16,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.journal.changes import Rows, change, changed, whole
 from hpc.autoscale.journal.digests import (
     LastRecord,
+    digest,
     digest_of,
     digests_of,
     forget,
@@ -60,8 +61,12 @@ class JournalWriter:
 
     @property
     def lists(self) -> Mapping[str, Rows]:
-        """The lists of the last record; none where the next one will stand by itself."""
-        return {} if self._last is None else self._last.lists
+        """The lists of the last record; none where the next one will stand by itself. Where
+        another process has written that, the node records alone, as digests."""
+        if self._last is not None:
+            return self._last.lists
+        known = {} if self._of_another is None else self._of_another.lists
+        return {name: rows for name, rows in known.items() if rows.source is not None}
 
     def take_up(self) -> Mapping[str, Any]:
         """Go on where another process has left word of its last record (`append`): what it wanted
@@ -142,9 +147,12 @@ def _digested(
     record: Written, before: LastRecord | None, remembered: Mapping[str, Any]
 ) -> LastRecord:
     """What a record says, as digests, after one that another process has written."""
-    own = {name: Rows(rows.keys, digests_of(rows, _json)) for name, rows in record.lists.items()}
+    lists = dict(before.lists) if before else {}
+    for name, rows in record.lists.items():
+        source = None if rows.source is None else digest(rows.source)
+        lists[name] = Rows(rows.keys, digests_of(rows, _json), source=source)
     parts = {name: digest_of(getattr(record, name)) for name in _PARTS}
-    return LastRecord({**(before.lists if before else {}), **own}, parts, remembered)
+    return LastRecord(lists, parts, remembered)
 
 
 _PARTS = ("by", "config")
