@@ -386,7 +386,7 @@ def done(before: Truth, after: Truth) -> Counter[tuple[str, str]]:
             rows["create", bucket] += 1
         elif was[1] != "Started" and target == "Started":
             rows["start", name] += 1
-        elif was[1] == "Started" and target != "Started":
+        elif was[1] != target and (was[1] == "Started" or target == "Terminated"):
             rows["delete", name] += 1
     for name in before["nodes"].keys() - after["nodes"].keys():
         rows["delete", name] += 1

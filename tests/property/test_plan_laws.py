@@ -21,6 +21,10 @@ SITES = int(os.environ.get("PLAN_SITES", "6"))
 FIRST = int(os.environ.get("PLAN_FIRST", "0"))
 """The seed of the first of them."""
 
+FOUND = (658, 1032)
+"""The seeds of sites at which something was found once: a node that is off and goes, and one that is
+drained again."""
+
 PASSES = 9
 IN_MEMORY = "/dev/shm"
 
@@ -47,7 +51,7 @@ def parts_of(summary):
     }
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SITES))
+@pytest.mark.parametrize("seed", sorted({*range(FIRST, FIRST + SITES), *FOUND}))
 def test_plans_come_true(home, seed, capsys):
     """A plan is what the next pass does, in every pass, and making it changes nothing; it is
     carried out just so, and refused where the next pass would do something else by now."""
@@ -77,6 +81,11 @@ def decisions(rows):
     return {row: count for row, count in rows.items() if row[0] != "join"}
 
 
+def asked_by(found):
+    """What is asked for in a plan, joins left out."""
+    return {(row.action, row.node or row.bucket) for row in found.changes if row.action != "join"}
+
+
 def carry_out(world, found, kind):
     """Apply a plan in a copy of the world to which something has happened, and hold that against
     what a pass does in another copy. It is refused where a pass would decide otherwise."""
@@ -84,8 +93,10 @@ def carry_out(world, found, kind):
     CHANGES[kind](changed)
     before = truth(changed)
     now = expected = rows_of(world, planned(found, before))
+    asked = asked_now = asked_by(found)
     if kind != "nothing":
         files, twin = changed.keep_files(), copy.deepcopy(changed)
+        asked_now = asked_by(twin.foreseen())
         twin.run()
         now = rows_of(world, done(before, truth(twin)))
         changed.lay_out(files)
@@ -93,7 +104,9 @@ def carry_out(world, found, kind):
         changed.apply(str(changed.home / "plan.json"))
     except PlanError as refused:
         assert kind != "nothing", refused
-        assert decisions(now) != decisions(expected), (kind, refused)
+        # what is drained already is drained once more, which nobody sees
+        differs = decisions(now) != decisions(expected) or asked_now != asked
+        assert differs, (kind, refused)
         assert "nothing was changed" in str(refused)
         assert truth(changed) == before
     except PassIncomplete:

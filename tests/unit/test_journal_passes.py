@@ -72,6 +72,19 @@ def test_who_goes_and_why(run, cluster, scheduler, now, tmp_path):
         ("drain", "htc-1", "idle"),
         ("delete", "htc-1", "idle"),
     ]
+    assert [d["price_per_hour"] for d in found.decided] == [0.0, -0.199]  # Standard_F4s
+
+
+def test_a_node_that_is_off_saves_nothing_when_it_goes(run, cluster, scheduler, tmp_path):
+    """Nothing was paid for it."""
+    off = "Deallocated"
+    cluster.add_node("htc-1", "htc", state=off, target_state=off, hostname="host-1")
+    scheduler.hosts = [a_host("host-1")]
+    scheduler.hosts[0].marked_for_deletion = True
+    run(**ON)
+    (found,) = records(tmp_path)
+    (deleted,) = [each for each in found.decided if each["action"] == "delete"]
+    assert (deleted["node"], deleted["price_per_hour"]) == ("htc-1", 0.0)
 
 
 def test_the_jobs_are_those_that_were_read(run, scheduler, tmp_path):

@@ -208,6 +208,20 @@ def test_what_nodes_cost_before_and_after(look, run, scheduler, cluster, now):
     assert (found.before.per_hour, found.after.per_hour) == (round(3 * F4, 6), 0.0)
 
 
+def test_a_node_that_is_off_saves_nothing_when_it_goes(look, scheduler, cluster):
+    """It cost nothing before; what nodes cost came to less than nothing."""
+    cluster.add_node(
+        "htc-1", "htc", state="Deallocated", target_state="Deallocated", hostname="host-1"
+    )
+    scheduler.hosts = [a_host("host-1")]
+    scheduler.hosts[0].marked_for_deletion = True
+    found = look()
+    assert [(row.action, row.node, row.price_per_hour) for row in found.changes] == [
+        ("delete", "htc-1", 0.0)
+    ]
+    assert (found.before.per_hour, found.after.per_hour) == (0.0, 0.0)
+
+
 def test_a_size_of_unknown_price_is_in_no_figure(look, scheduler, monkeypatch):
     """It is counted beside them."""
     monkeypatch.setattr(changes, "price_per_hour", lambda *size: None)

@@ -456,7 +456,8 @@ def bucket_name(node: Node) -> str:
 
 
 def _about(action: str, nodes: Sequence[Node]) -> dict[str, Any]:
-    prices = [_price(node) for node in nodes]
+    # of one that is off, nothing is paid that would be saved
+    prices = [_price(node) if action != "delete" or node.exists else 0.0 for node in nodes]
     known = [price for price in prices if price is not None]
     sign = -1 if action in ("delete",) else 1
     changes = action in ("create", "start", "delete")

@@ -77,7 +77,8 @@ class PlannedChange:
 class Seen:
     """A node as it was when a command was given for it.
 
-    `key`: what tells it from others (`guards.key_of`). `price`: dollars per hour.
+    `key`: what tells it from others (`guards.key_of`). `price`: dollars per hour, of which
+    `is_paid` says whether they are paid by now.
     """
 
     key: object
@@ -86,6 +87,7 @@ class Seen:
     bucket: str
     nodearray: str
     price: float | None
+    is_paid: bool
     jobs: tuple[str, ...]
 
     @classmethod
@@ -99,6 +101,7 @@ class Seen:
             bucket_of(node) if ours else "",
             array_of(node),
             node_price(node),
+            is_paid_for(node),
             tuple(sorted((str(job) for job in node.assignments), key=ht.name_order)),
         )
 
@@ -235,7 +238,7 @@ def _row(action: Action, node: Seen, reasons: Reasons) -> PlannedChange:
         return _come(action, node.bucket, [node], node.name)
     said = reasons.of(action, node)
     price: float | None = 0.0
-    if action in SHRINKING:
+    if action in SHRINKING and node.is_paid:
         price = None if node.price is None else -node.price
     return PlannedChange(
         *(action, node.name, node.node_id, node.bucket, 1, said.code, said.text),

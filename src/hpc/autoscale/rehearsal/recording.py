@@ -99,7 +99,7 @@ class Recorder:
 
     def note_worker(self, action: Action, names: Iterable[str]) -> None:
         """Remember a command for the workers of hosts on premises."""
-        seen = [Seen(name, name, None, "", "", 0.0, ()) for name in names]
+        seen = [Seen(name, name, None, "", "", 0.0, False, ()) for name in names]
         with self._turn:
             self.commands.append((action, seen))
 
