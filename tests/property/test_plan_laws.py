@@ -22,8 +22,7 @@ FIRST = int(os.environ.get("PLAN_FIRST", "0"))
 """The seed of the first of them."""
 
 FOUND = (658, 1032)
-"""The seeds of sites at which something was found once: a node that is off and goes, and one that is
-drained again."""
+"""Sites at which something was found once: a node that is off goes, one is drained again."""
 
 PASSES = 9
 IN_MEMORY = "/dev/shm"
