@@ -299,8 +299,10 @@ def hold_fixes_against_passes(case, seed, counted):
             changed = case.with_fix(name, fix, fix.amount)
             if changed is None:
                 continue
+            if not fix.is_certain:  # nobody knows how large a placement group may be then
+                assert fix.kind == "raise-limit"
+                continue
             assert name not in changed.waiting(), (name, fix)
-            assert fix.is_certain
             counted[fix.kind] += 1
             if fix.kind == "allow" or not fix.is_least:
                 continue

@@ -449,6 +449,8 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
     limits = list(dict.fromkeys(limit for each in change.found for limit in each.limits))
     plain: list[Limit] = [limit for limit in limits if _may_be_raised(limit)]
     is_enough = False
+    limited = [bucket for each in change.found if each.limits for bucket in each.buckets]
+    needs_group = all(bucket.placement_group for bucket in limited)
     for level in levels(plain, change.known.buckets):
         change.begin()
         if change.again is None:
@@ -459,7 +461,9 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
             is_enough = True
             part = _part(level, raised.amount)
             text = f"raise {_raised(level, raised.amount)}"
-            more = part._asdict() | {"is_least": raised.is_least}
+            gangs = level.guesses_groups and change.queue.has_gangs_before(change.job)
+            more = part._asdict() | {"is_least": raised.is_least and not gangs}
+            more["is_certain"] = not (level.guesses_groups and needs_group)
             yield _fix("raise-limit", text, raised.answer, **more)
     if not is_enough:
         yield from _raise_together(change)
@@ -490,14 +494,12 @@ def _raise_together(change: WaitingJob) -> Iterator[Fix]:
             parts = tuple(_part(level, by) for level, by in raised.amounts.items())
             more: dict[str, Any] = {"subject": " and ".join(part.subject for part in parts)}
             more = {"parts": parts, **more} if len(parts) > 1 else parts[0]._asdict()
+            guesses = any(level.guesses_groups for level in raised.amounts)
+            more["is_certain"] = not (guesses and bucket.placement_group)
             # what a whole pass does with less of one of them may take other nodes altogether
-            more["is_least"] = raised.is_least and change.again is None and change.queue.is_exact
-            # where a group may be as large as its bucket, nobody knows how large it may be then
-            more["is_certain"] = not bucket.placement_group or not any(
-                each.placement_group and each.max_placement_group_size >= each.limits.max_count
-                for level in raised.amounts
-                for each in level.buckets
-            )
+            is_exact = change.again is None and change.queue.is_exact
+            gangs = guesses and change.queue.has_gangs_before(change.job)
+            more["is_least"] = raised.is_least and is_exact and not gangs
             yield _fix("raise-limit", f"raise {said}", raised.answer, **more)
             return
 

@@ -32,6 +32,7 @@ MOST_STEPS = 400
 _WORTH_WHILE = 8
 _PLENTY = 2**40
 _MOST_DOUBLED = 12
+_MOST_ROUNDS = 3
 _QUOTAS = ("Region(", "Spot(", "VM Family(")
 _STATED = (*_QUOTAS, "Cluster", "NodeArray(")
 _GROUP = "PlacementGroup("
@@ -72,6 +73,15 @@ class Level:
             places = (first.nodearray, first.vm_size)
             self.buckets = [b for b in buckets if (b.nodearray, b.vm_size) == places]
             self.grid = 1
+
+    @property
+    def guesses_groups(self) -> bool:
+        """Whether nobody knows how large placement groups of its buckets may be with a raise: where
+        one may be as large as its bucket, nothing was said of it (`_group_cores`)."""
+        return not (self.is_group or self.limit.name.startswith(_QUOTAS)) and any(
+            bucket.placement_group and bucket.max_placement_group_size >= bucket.limits.max_count
+            for bucket in self.buckets
+        )
 
     @property
     def most(self) -> int:
@@ -253,19 +263,28 @@ def least_raises(
     answer = asked(amounts)
     if answer is None:
         return None
-    for level in reversed(among):
-        others = {each: amount for each, amount in amounts.items() if each is not level}
-        without = asked(others) if others else None
-        if without is not None:
-            amounts, answer = others, without
-    is_least = True
-    for level in list(amounts):
-        found, is_every = _least_beside(asked, amounts, level, tries)
-        if found is None:
-            return None
-        amounts, answer = found
-        is_least = is_least and is_every
-    return Raises(amounts, answer, is_least)
+    is_least = False
+    for _ in range(_MOST_ROUNDS):
+        # with less of one, jobs before it may start no more, and then less of others will do
+        before, is_least = amounts, True
+        for level in reversed(before):
+            others = {each: amount for each, amount in amounts.items() if each is not level}
+            without = asked(others) if others else None
+            if without is not None:
+                amounts, answer = others, without
+        for level in list(amounts):
+            found, is_every = _least_beside(asked, (amounts, answer), level, tries)
+            if found is None:
+                return None
+            amounts, answer = found
+            is_least = is_least and is_every
+        if amounts == before:
+            break
+    return Raises(amounts, answer, is_least and amounts == before)
+
+
+_Answered = tuple[dict[Level, int], Gain]
+"""Raises of several levels, and the answer to them."""
 
 
 def _raise_all(state: Changeable, raise_it: RaiseIt, raised: Mapping[Level, int]) -> None:
@@ -275,20 +294,25 @@ def _raise_all(state: Changeable, raise_it: RaiseIt, raised: Mapping[Level, int]
 
 def _least_beside(
     asked: Callable[[Mapping[Level, int]], Gain | None],
-    amounts: Mapping[Level, int],
+    known: _Answered,
     level: Level,
     tries: int,
-) -> tuple[tuple[dict[Level, int], Gain] | None, bool]:
-    """The least raise of one level beside those of others, with the answer to all, and whether
-    every smaller one was tried; None where none was found."""
+) -> tuple[_Answered | None, bool]:
+    """The least raise of one level beside those of others, no more than it is `known` to be enough,
+    with the answer to all, and whether every smaller one was tried; None where none was found."""
+    amounts, _ = known
     low = 0
     for amount, _ in zip(level.steps(), range(tries), strict=False):
+        if amount >= amounts[level]:
+            return known, True
         raised = {**amounts, level: amount}
         answer = asked(raised)
         if answer is not None:
             return (raised, answer), True
         low = amount
-    best: tuple[dict[Level, int], Gain] | None = None
+    if amounts[level] < _PLENTY:
+        return known, False
+    best: _Answered | None = None
     high = low
     for _ in range(_MOST_DOUBLED):
         high = high * 2 or level.grid
