@@ -33,6 +33,7 @@ from hpc.autoscale.results import SatisfiedResult
 
 SEEDS = int(os.environ.get("EXPLAIN_SEEDS", "20"))
 IS_THOROUGH = SEEDS > 100
+FOUND = ((654, "j2"), (692, "j1"), (791, "j0"), (1149, "j5"))
 KINDS = ("licences", "cost", "asked")
 OTHERS = SEEDS if IS_THOROUGH else 3
 SIZES = [f"Standard_F{cores}s_v2" for cores in (2, 4, 8, 16)]
@@ -286,11 +287,18 @@ def test_so_it_is_where_whole_passes_must_be_asked(seed, kind):
     fixes_held(seed, kind)
 
 
-def hold_fixes_against_passes(case, seed, counted):
-    """Each fix lets its job start, and nothing smaller does where it says so."""
+@pytest.mark.parametrize(("seed", "name"), FOUND)
+def test_fixes_that_promised_too_much(seed, name):
+    """One part of several could be left out; less of one did, or not all was enough, where nobody
+    knows how large a placement group may be."""
+    hold_fixes_against_passes(Case(seed), seed, Counter(), [name])
+
+
+def hold_fixes_against_passes(case, seed, counted, names=()):
+    """Each fix lets its job start, and nothing smaller does where it says so. `names`: of the jobs
+    to ask about, if not all that wait, or the first two."""
     draw = random.Random(seed)
-    names = sorted(case.waiting())
-    for name in names if IS_THOROUGH else names[:2]:
+    for name in names or sorted(case.waiting())[: None if IS_THOROUGH else 2]:
         (row,) = (row for row in case.jobs if row["name"] == name)
         for fix in case.explained(name).fixes:
             if fix.parts:

@@ -461,9 +461,8 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
             is_enough = True
             part = _part(level, raised.amount)
             text = f"raise {_raised(level, raised.amount)}"
-            gangs = level.guesses_groups and change.queue.has_gangs_before(change.job)
-            more = part._asdict() | {"is_least": raised.is_least and not gangs}
-            more["is_certain"] = not (level.guesses_groups and needs_group)
+            more = part._asdict() | {"is_least": raised.is_least}
+            more["is_certain"] = _are_certain(change, [level], needs_group)
             yield _fix("raise-limit", text, raised.answer, **more)
     if not is_enough:
         yield from _raise_together(change)
@@ -494,14 +493,18 @@ def _raise_together(change: WaitingJob) -> Iterator[Fix]:
             parts = tuple(_part(level, by) for level, by in raised.amounts.items())
             more: dict[str, Any] = {"subject": " and ".join(part.subject for part in parts)}
             more = {"parts": parts, **more} if len(parts) > 1 else parts[0]._asdict()
-            guesses = any(level.guesses_groups for level in raised.amounts)
-            more["is_certain"] = not (guesses and bucket.placement_group)
             # what a whole pass does with less of one of them may take other nodes altogether
-            is_exact = change.again is None and change.queue.is_exact
-            gangs = guesses and change.queue.has_gangs_before(change.job)
-            more["is_least"] = raised.is_least and is_exact and not gangs
+            more["is_least"] = raised.is_least and change.again is None and change.queue.is_exact
+            more["is_certain"] = _are_certain(change, raised.amounts, bool(bucket.placement_group))
             yield _fix("raise-limit", f"raise {said}", raised.answer, **more)
             return
+
+
+def _are_certain(change: WaitingJob, raised: Iterable[Level], needs_group: bool) -> bool:
+    """Whether raises can be promised: not where nobody knows how large placement groups may be
+    then, if that matters to the job or to a gang before it."""
+    are_guesses = any(level.guesses_groups for level in raised)
+    return not (are_guesses and (needs_group or change.queue.has_gangs_before(change.job)))
 
 
 def _raised(level: Level, by: int) -> str:
