@@ -283,7 +283,7 @@ def test_a_reply_that_lists_the_same_is_not_looked_at_by_another_process(
         writer = JournalWriter(tmp_path)
         writer.take_up()
         rows = node_rows(records, writer.lists.get("nodes", NO_ROWS), body)
-        are_known.append(rows.digests is not None)
+        are_known.append(rows.digested is not None)
         if somebody_else_writes and are_known == [False, True]:
             other = JournalWriter(tmp_path)
             other.take_up()

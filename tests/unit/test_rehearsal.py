@@ -13,6 +13,7 @@ from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ReadOnlyModeException
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node import pricing
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.rehearsal import Cost, PlannedChange, changes, rehearse
 from hpc.autoscale.rehearsal.passing_on import PassingBinding
@@ -224,7 +225,7 @@ def test_a_node_that_is_off_saves_nothing_when_it_goes(look, scheduler, cluster)
 
 def test_a_size_of_unknown_price_is_in_no_figure(look, scheduler, monkeypatch):
     """It is counted beside them."""
-    monkeypatch.setattr(changes, "price_per_hour", lambda *size: None)
+    monkeypatch.setattr(pricing, "price_per_hour", lambda *size: None)
     scheduler.jobs = new_jobs(1)
     found = look()
     assert found.changes[0].price_per_hour is None

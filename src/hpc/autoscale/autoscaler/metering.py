@@ -44,8 +44,7 @@ def write_figures(
         status = status_of(dict(zip(lists["status"].keys, lists["status"].values, strict=True)))
         known = {**did, "unsatisfied": lists["unsatisfied"].keys}
         jobs = len(lists["jobs"].keys)
-        nodes: list[Any] = list(lists["nodes"].values)
-        found = families.of_pass(recorder.at, nodes, jobs, known, status)
+        found = families.of_pass(recorder.at, lists["nodes"].values, jobs, known, status)
         if health is not None:
             found += families.of_health(health)
         try:

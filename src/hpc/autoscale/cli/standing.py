@@ -32,10 +32,11 @@ from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
-from hpc.autoscale.rehearsal.changes import array_of, is_paid_for, node_price
+from hpc.autoscale.rehearsal.changes import array_of
 from hpc.autoscale.workers.keeping import is_booting
 
 STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")

@@ -31,7 +31,7 @@ class Since(NamedTuple):
 
 
 if TYPE_CHECKING:
-    Digests = array[int]
+    Digests = array[Any]
 else:  # Python 3.11 knows no kinds of arrays
     Digests = array
 """A number of 64 bits for each row, which tells its value from others (`digests`)."""
@@ -44,9 +44,9 @@ class Rows(NamedTuple):
     value what JSON has for it, and `bare` what is the same in every process for the same value:
     texts, numbers, and lists, tuples and dictionaries of them.
 
-    `source`: bytes that say the same where they are the same, if there are any. `digests`: those of
-    the values, where they are known. `mark` is of these rows alone, and `since` says how they
-    differ from others (`settled`).
+    `source`: bytes that say the same where they are the same, if there are any. `digested`: these
+    rows as digests, their source too, where those are known. `mark` is of these rows alone, and
+    `since` says how they differ from others (`settled`).
     """
 
     keys: list[str]
@@ -54,9 +54,14 @@ class Rows(NamedTuple):
     plain: Callable[[Any], Any] = _same
     bare: Callable[[Any], Any] = _same
     source: bytes | None = None
-    digests: Digests | None = None
+    digested: Rows | None = None
     mark: object = None
     since: Since | None = None
+
+    @property
+    def are_digests(self) -> bool:
+        """Whether that is all that is known of the values, and of the source."""
+        return isinstance(self.values, array)
 
     @staticmethod
     def of(items: Iterable[Any], key: Callable[[Any], object]) -> Rows:

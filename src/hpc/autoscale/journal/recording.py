@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
@@ -38,8 +37,8 @@ from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_ids_of
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
-from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.onpremises.hosts import ON_PREMISES
 from hpc.autoscale.onpremises.workers import RUN_EACH, RunEach, State, run_here
 from hpc.autoscale.redaction import Hiding, redact, redact_texts
@@ -426,9 +425,9 @@ def node_rows(
     is the same object. `source`: the reply that they were made of, where that is known."""
     if source is not None and source == before.source:
         return before
-    if source is not None and isinstance(before.values, array) and before.source == digest(source):
+    if source is not None and before.are_digests and before.source == digest(source):
         values = [dict(record) for record in records]
-        return Rows(before.keys, values, redact_texts, source=source, digests=before.values)
+        return Rows(before.keys, values, redact_texts, source=source, digested=before)
     rows = settled(records, before, leading, _name_of_record, dict, plain=redact_texts)
     return rows._replace(source=source)
 
@@ -456,8 +455,9 @@ def bucket_name(node: Node) -> str:
 
 
 def _about(action: str, nodes: Sequence[Node]) -> dict[str, Any]:
-    # of one that is off, nothing is paid that would be saved
-    prices = [_price(node) if action != "delete" or node.exists else 0.0 for node in nodes]
+    prices = [
+        node_price(node) if action != "delete" or is_paid_for(node) else 0.0 for node in nodes
+    ]
     known = [price for price in prices if price is not None]
     sign = -1 if action in ("delete",) else 1
     changes = action in ("create", "start", "delete")
@@ -471,7 +471,3 @@ def _about(action: str, nodes: Sequence[Node]) -> dict[str, Any]:
         "price_per_hour": total if changes else 0.0,
         "jobs": sorted(jobs, key=ht.name_order),
     }
-
-
-def _price(node: Node) -> float | None:
-    return price_per_hour(node.location, node.vm_size, bool(node.spot)) if node.managed else 0.0

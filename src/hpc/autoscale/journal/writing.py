@@ -16,9 +16,8 @@ from hpc.autoscale import clock
 from hpc.autoscale.journal.changes import Rows, change, changed, whole
 from hpc.autoscale.journal.digests import (
     LastRecord,
-    digest,
     digest_of,
-    digests_of,
+    digested,
     forget,
     keep,
     last_record,
@@ -147,12 +146,9 @@ def _digested(
     record: Written, before: LastRecord | None, remembered: Mapping[str, Any]
 ) -> LastRecord:
     """What a record says, as digests, after one that another process has written."""
-    lists = dict(before.lists) if before else {}
-    for name, rows in record.lists.items():
-        source = None if rows.source is None else digest(rows.source)
-        lists[name] = Rows(rows.keys, digests_of(rows, _json), source=source)
+    own = {name: digested(rows, _json) for name, rows in record.lists.items()}
     parts = {name: digest_of(getattr(record, name)) for name in _PARTS}
-    return LastRecord(lists, parts, remembered)
+    return LastRecord({**(before.lists if before else {}), **own}, parts, remembered)
 
 
 _PARTS = ("by", "config")

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.requestsets.dynamic import marked
 
@@ -115,18 +115,6 @@ def bucket_of(node: Node) -> str:
     """Nodearray, VM size and placement group, as they are named to people."""
     parts = (array_of(node), str(node.vm_size), str(node.placement_group or ""))
     return "/".join(part for part in parts if part)
-
-
-def node_price(node: Node) -> float | None:
-    """Dollars per hour; 0 for a machine that CycleCloud does not know, None where nobody knows."""
-    if not node.managed or is_on_premises(node):
-        return 0.0
-    return price_per_hour(node.location, node.vm_size, bool(node.spot))
-
-
-def is_paid_for(node: Node) -> bool:
-    """Whether there is a machine of the cluster behind it."""
-    return bool(node.managed and node.exists)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Refusal
+from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.onpremises.workers import RUN_EACH
 from hpc.autoscale.rehearsal.changes import (
@@ -39,8 +40,6 @@ from hpc.autoscale.rehearsal.changes import (
     Cost,
     PlannedChange,
     Seen,
-    is_paid_for,
-    node_price,
     rows_of,
 )
 from hpc.autoscale.rehearsal.inputs import Inputs
