@@ -309,6 +309,8 @@ def hold_fixes_against_passes(case, seed, counted, names=()):
                 continue
             if not fix.is_certain:  # nobody knows how large a placement group may be then
                 assert fix.kind == "raise-limit"
+                before = case.jobs[: case.jobs.index(row) + 1]
+                assert any(each.get("colocated") for each in before), (name, fix)
                 continue
             assert name not in changed.waiting(), (name, fix)
             counted[fix.kind] += 1

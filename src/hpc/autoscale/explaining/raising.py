@@ -77,11 +77,8 @@ class Level:
     @property
     def guesses_groups(self) -> bool:
         """Whether nobody knows how large placement groups of its buckets may be with a raise: where
-        one may be as large as its bucket, nothing was said of it (`_group_cores`)."""
-        return not (self.is_group or self.limit.name.startswith(_QUOTAS)) and any(
-            bucket.placement_group and bucket.max_placement_group_size >= bucket.limits.max_count
-            for bucket in self.buckets
-        )
+        one may be as large as its bucket, nothing was said of it."""
+        return any(each.placement_group and self._widens_groups(each) for each in self.buckets)
 
     @property
     def most(self) -> int:
@@ -151,12 +148,16 @@ class Level:
     def _group_cores(self, bucket: NodeBucket, amount: int) -> int:
         """How many cores placement groups of a bucket may have with a raise: as many as the bucket
         may, where nothing else was said of them; 0 where they stay as they are."""
-        is_own = bucket.max_placement_group_size < bucket.limits.max_count
-        if self.is_group or is_own or self.limit.name.startswith(_QUOTAS):
+        if not self._widens_groups(bucket):
             return 0
         cores = max(1, bucket.vcpu_count)
         most = self.most + amount
         return (most if self.unit == "nodes" else most // cores) * cores
+
+    def _widens_groups(self, bucket: NodeBucket) -> bool:
+        """Whether a raise of it is one of placement groups, which may be as large as the bucket."""
+        is_own = bucket.max_placement_group_size < bucket.limits.max_count
+        return not (self.is_group or is_own or self.limit.name.startswith(_QUOTAS))
 
     def _raise(self, limit: Limit, amount: int, cores: int) -> None:
         if self.is_group:
@@ -263,7 +264,6 @@ def least_raises(
     answer = asked(amounts)
     if answer is None:
         return None
-    is_least = False
     for _ in range(_MOST_ROUNDS):
         # with less of one, jobs before it may start no more, and then less of others will do
         before, is_least = amounts, True
@@ -279,8 +279,8 @@ def least_raises(
             amounts, answer = found
             is_least = is_least and is_every
         if amounts == before:
-            break
-    return Raises(amounts, answer, is_least and amounts == before)
+            return Raises(amounts, answer, is_least)
+    return Raises(amounts, answer, False)
 
 
 _Answered = tuple[dict[Level, int], Gain]
