@@ -35,18 +35,16 @@ def as_reported(node: Node) -> tuple[Own, Shared]:
     Metadata, totals and what is left may be written to: to `reported_alike`, plain copies of these
     are the same.
     """
+    for name in MADE_LATE:
+        getattr(node, name)
     own, marks = node.__dict__, _marks(node)
-    if own.get("_class"):
-        for name in MADE_LATE:
-            getattr(node, name)
     bucket = own["_bucket_id"] if marks[-1] else None
     apart = (own["_hostname"], own["delayed_node_id"].node_id, bucket, _jobs(own))
     return apart, (_said(own), own["_hardware"][:2], marks, own["_Node__available"])
 
 
 def _jobs(own: dict[str, Any]) -> tuple[str, ...]:
-    found = own["_Node__assignments"]
-    return tuple(found if len(found) < 2 else sorted(found))
+    return tuple(sorted(own["_Node__assignments"]))
 
 
 def reported_alike(nodes: Sequence[Node], known: Sequence[Own], shared: Sequence[Shared]) -> int:

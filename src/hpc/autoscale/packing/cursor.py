@@ -141,9 +141,9 @@ class Cursor:
             elif self.monotone and size - start > _NEW:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
-            elif not (refused.issuperset(fresh := candidate.shapes[start:]) and self.monotone):
-                refused.update([s for s in set(fresh) if s is not None and s.closed])
-                alive[index] = not (self.monotone and refused.issuperset(fresh))
+            elif not (refused.issuperset(there := candidate.shapes[start:]) and self.monotone):
+                refused.update([s for s in set(there) if s is not None and s.closed])
+                alive[index] = not (self.monotone and refused.issuperset(there))
             first[index] = start if alive[index] else size
 
     def in_use(self) -> Iterator[tuple[int, Candidate]]:

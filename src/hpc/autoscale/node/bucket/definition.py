@@ -217,9 +217,10 @@ class NodeTemplate:
     def derive(self, apply: FinishNode) -> None:
         """Give the example node the default resources that it lacks. New nodes get them too from
         now on."""
-        if self.is_shared and self._applied[-1:] == [apply]:
-            return  # another of the buckets has asked for it
-        self._applied.append(apply)
+        if self.is_shared:
+            if self._applied and self._applied[-1] is apply:
+                return  # another of the buckets has asked for it
+            self._applied.append(apply)
         self._forget()
         example = self.example
         before, home = dict(self.resources), example._home

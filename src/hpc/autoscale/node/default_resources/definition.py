@@ -278,7 +278,7 @@ class DefaultResource:
         value = self._value_for(node)
         if value is MISSING or (value is None and self.name in node._resources):
             return False
-        dict.__setitem__(node._resources, self.name, value)  # of both at once the node is told
+        node._resources[self.name] = value
         node.available[self.name] = value
         return True
 
