@@ -137,8 +137,8 @@ class Queue:
         return self._turns.get(id(job), 0)
 
     def has_gangs_before(self, job: Job) -> bool:
-        """Whether a job before it wants all in one place or nothing."""
-        return any(request.whole for _, request in self._jobs[: self.ahead(job)])
+        """Whether a job before it wants all in one place, such as a placement group."""
+        return any(other.colocated for other, _ in self._jobs[: self.ahead(job)])
 
     def at_turn(self, job: Job) -> Supposition | None:
         """The state when it is a job's turn, which is not to be changed but by who changes it back;
