@@ -127,7 +127,8 @@ def test_jobs_that_can_never_run(site):
         ("cluster.max_nodes=5", "expected one of max_count, max_core_count"),
         ("quota.westus2=-1", "expected a whole number, 0 or more, found -1"),
         ("quota.westus2=many", "expected a whole number, 0 or more, found 'many'"),
-        ("nodearray.htc.enabled=1", "expected true or false, found 1"),
+        ("nodearray.htc.enabled=1", "expected false, found 1"),
+        ("nodearray.htc.enabled=true", "expected false, found true: the cluster does not say"),
         (
             "nodearray.htc.enabeld=false",
             "one of max_count, max_core_count, enabled, found 'enabeld'; did you mean 'enabled'?",

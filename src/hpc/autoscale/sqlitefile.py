@@ -235,6 +235,8 @@ class SqliteFile:
                 yield db
         except sqlite3.Error as error:
             raise self.error(self._in_words(error)) from error
+        except UnicodeEncodeError as error:  # a lone surrogate, which a text of SQLite cannot have
+            raise self.error(f"a text cannot be written: {error}") from error
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         uri = _uri(self.path, mode)

@@ -123,6 +123,7 @@ class Noted:
 
     jobs: Sequence[Job] = ()
     busy: set[object] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set)
     used: dict[tuple[str, str], int] = field(default_factory=dict)
     updates: Sequence[float] = ()
     home: str = ""
@@ -150,6 +151,7 @@ def look(
         noted.updates = calculator.node_history.updates()
         noted.busy = learning.busy_nodes(node_mgr.get_nodes(), jobs, hosts)
         noted.busy |= {key_of(node) for node in node_mgr.get_nodes() if node.assignments}
+        noted.assigned = {str(job) for host in hosts for job in host.assignments}
         noted.used = {key: used for key, (used, _) in _limits(node_mgr).items()}
         return calculator, jobs
 
@@ -170,7 +172,7 @@ def look(
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
         buckets=_buckets(nodes, noted.busy),
         limits=_used(node_mgr, noted.used) if node_mgr else (),
-        jobs=_jobs(noted.jobs, found.summary.unsatisfied),
+        jobs=_jobs(noted, found.summary.unsatisfied),
         stuck=stuck_jobs(found.summary.unsatisfied),
         failed=_failed(nodes, node_mgr) if node_mgr else (),
         backoffs=_backoffs(node_mgr) if node_mgr else (),
@@ -262,6 +264,8 @@ def _limits(node_mgr: NodeManager) -> dict[tuple[str, str], tuple[int, int]]:
     """What is used of each limit that several buckets share, and how much there may be."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for bucket in node_mgr.get_buckets():
+        if bucket._artificial:  # of a machine that is not of the cluster, and so are its limits
+            continue
         own = bucket.limits.own
         for limit in bucket.limits.parts:
             if limit is own or not limit.is_charged or isinstance(limit, HeldBack):
@@ -285,10 +289,13 @@ def _used(node_mgr: NodeManager, before: Mapping[tuple[str, str], int]) -> list[
     return sorted(found, key=lambda each: -(each.used + each.planned) / max(each.most, 1))
 
 
-def _jobs(jobs: Sequence[Job], stuck: Sequence[UnsatisfiedJob]) -> dict[str, int]:
+def _jobs(noted: Noted, stuck: Sequence[UnsatisfiedJob]) -> dict[str, int]:
+    """How many jobs run, as the queue or the hosts have it, are to start, and are stuck."""
+    jobs = noted.jobs
     run = sum(_is_running(job) for job in jobs)
+    elsewhere = noted.assigned.difference(str(job.name) for job in jobs)
     return {
-        "run": run,
+        "run": run + len(elsewhere),
         "will_start": max(0, len(jobs) - run - len(stuck)),
         "stuck": len(stuck),
     }

@@ -16,6 +16,7 @@ from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
@@ -157,6 +158,9 @@ def _boots(node: Node, scene: Scene, message: str) -> Cause:
 def _idle(node: Node, scene: Scene, fate: Fate) -> Cause:
     """A node without work that stays: for how long of what."""
     timeout, idle = parse_idle_timeout(scene.config, node), fate.idle_seconds
+    if not (node.managed or is_on_premises(node)):
+        text = "nobody needs it; CycleCloud does not manage it, so it is left alone"
+        return Cause("NotManaged", text)
     if idle is None:
         return Cause("Idle", f"nobody needs it; it goes when that was so for {in_time(timeout)}")
     if idle <= timeout:

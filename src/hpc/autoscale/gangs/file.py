@@ -105,11 +105,11 @@ class GangFile(SqliteFile):
             db.execute("DELETE FROM shortfalls")
             db.executemany(
                 f"INSERT INTO gatherings VALUES ({_marks(12)})",
-                [(g.job, *g.place, *g[2:-1], json.dumps(g.others)) for g in gatherings],
+                [(_kept(g.job), *g.place, *g[2:-1], json.dumps(g.others)) for g in gatherings],
             )
             db.executemany(
                 f"INSERT INTO shortfalls VALUES ({_marks(12)})",
-                [(s.job, *s.place, *s[2:]) for s in shortfalls],
+                [(_kept(s.job), *s.place, *s[2:]) for s in shortfalls],
             )
 
 
@@ -123,6 +123,17 @@ def offers_short_of(config: Mapping[str, Any]) -> set[tuple[str, str, bool]]:
     return set()
 
 
+def _kept(job: str) -> bytes:
+    """The name of a job as it is kept: schedulers hand over names that are no UTF-8, with lone
+    surrogates, which SQLite takes in no text."""
+    return job.encode("utf-8", "surrogatepass")
+
+
+def _job(kept: Any) -> str:
+    """The name of a job again; files of earlier versions have texts."""
+    return kept.decode("utf-8", "surrogatepass") if isinstance(kept, bytes) else str(kept)
+
+
 def _marks(count: int) -> str:
     return ", ".join("?" * count)
 
@@ -133,7 +144,9 @@ def _place(row: Sequence[Any]) -> Place:
 
 
 def _is_placed(row: Sequence[Any]) -> bool:
-    return all(isinstance(text, str) for text in (*row[:4], row[5]))
+    return isinstance(row[0], bytes | str) and all(
+        isinstance(text, str) for text in (*row[1:4], row[5])
+    )
 
 
 def _is_gathering(row: Sequence[Any]) -> bool:
@@ -153,7 +166,7 @@ def _gathering(row: Sequence[Any]) -> Gathering:
         others = ()
     known = tuple(map(str, others)) if isinstance(others, list) else ()
     size, goal, asked, deadline, seen = row[6:11]
-    return Gathering(row[0], _place(row), size, goal, asked, deadline, seen, known)
+    return Gathering(_job(row[0]), _place(row), size, goal, asked, deadline, seen, known)
 
 
 def _is_shortfall(row: Sequence[Any]) -> bool:
@@ -167,4 +180,4 @@ def _is_shortfall(row: Sequence[Any]) -> bool:
 
 
 def _shortfall(row: Sequence[Any]) -> Shortfall:
-    return Shortfall(row[0], _place(row), *row[6:12])
+    return Shortfall(_job(row[0]), _place(row), *row[6:12])

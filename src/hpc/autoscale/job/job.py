@@ -278,10 +278,12 @@ class Job:
         """What remains to be placed. A job of nodes asks for all of them again each time."""
         if self.__node_count > 0:
             return Request(self.__node_count, 1, whole)
-        if self.iterations_remaining == 1 and not whole:
+        if type(left := self.iterations_remaining) is not int:
+            check_kinds(f"job {self.name}", int, iterations_remaining=left)
+        if left == 1 and not whole:
             return ONE_SLOT
         each = 1 if self.__packing_strategy == PackingStrategy.SCATTER else UNBOUNDED
-        return Request(self.iterations_remaining, each, whole)
+        return Request(left, each, whole)
 
     @property
     def remaining(self) -> Request:
@@ -294,8 +296,7 @@ class Job:
         return Ask(self._compile(), self.remaining, self.__name, own=own)
 
     def part(self, node_count: int, where: Sequence[Any]) -> Job:
-        """Another job of this name, for so many nodes of those that this one could use and that
-        meet further constraints; they need not be in one place."""
+        """A job of this name for so many of its nodes that meet further constraints, anywhere."""
         return Job(self.__name, [*self._constraints, *where], node_count=node_count)
 
     def to_dict(self) -> dict[str, Any]:

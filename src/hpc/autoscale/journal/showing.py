@@ -127,10 +127,11 @@ def differences(before: PassRecord, after: PassRecord) -> list[str]:
         label = {"unsatisfied": "waiting"}.get(name, name)
         said += _some(f"+ {label} {_named(k, rows[k])}" for k in rows if k not in was_rows)
         said += _some(f"- {label} {_named(k, was_rows[k])}" for k in was_rows if k not in rows)
-        both = [k for k in rows if k in was_rows and rows[k] != was_rows[k]]
+        both = [(k, _plain(was_rows[k]), _plain(rows[k])) for k in rows if k in was_rows]
         said += _some(
-            f"~ {label} {_named(k, rows[k])}: {_fields(_plain(was_rows[k]), _plain(rows[k]))}"
-            for k in both
+            f"~ {label} {_named(k, rows[k])}: {_fields(was, now)}"
+            for k, was, now in both
+            if was != now
         )
     for when, record in (("then", before), ("later", after)):
         said.append(f"decided {when}:" if record.decided else f"decided {when}: nothing")

@@ -387,15 +387,15 @@ def _is_given_up(node: Node, gate: Gate) -> bool:
     "HostNeverReported",
     ("drain", "delete"),
     _LOOP,
-    "An idle node whose host the scheduler has never reported came while this node history was"
-    " kept, unless `autoscale.scheduler_reports_hosts` is false.",
+    "An idle node whose host the scheduler has never reported was seen before it was ready,"
+    " unless `autoscale.scheduler_reports_hosts` is false.",
 )
 def _host_reported(node: Node, gate: Gate, command: Command) -> str:
     facts = gate.facts
     if facts.why.get(key_of(node)) != "idle" or key_of(node) not in facts.unwitnessed:
         return ""
     return (
-        "was there before the node history, and the scheduler has never reported its host"
+        "was ready when it was first seen, and the scheduler has never reported its host"
         " (autoscale.scheduler_reports_hosts)"
     )
 

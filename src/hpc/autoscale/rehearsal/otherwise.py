@@ -143,7 +143,12 @@ def _limit(key: str, value: Any) -> int | bool:
         _known(key, rest, _OF_CLUSTER)
     if what == "enabled":
         if not isinstance(value, bool):
-            raise SettingError(f"--set {key}: expected true or false, found {value!r}")
+            raise SettingError(f"--set {key}: expected false, found {value!r}")
+        if value:
+            raise SettingError(
+                f"--set {key}: expected false, found true: the cluster does not say what limits"
+                " there would be where autoscale.enabled is false"
+            )
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise SettingError(f"--set {key}: expected a whole number, 0 or more, found {value!r}")
@@ -221,8 +226,8 @@ def _change(status: ClusterStatus, key: str, value: int | bool) -> None:
             setattr(array, what, value)
             return
         for bucket in array.buckets or ():
-            bucket.valid = bool(value)
-            bucket.invalid_reason = None if value else "it is left out by the question"
+            bucket.valid = False
+            bucket.invalid_reason = "it is left out by the question"
     else:
         _change_quota(status, key, rest, int(value))
 

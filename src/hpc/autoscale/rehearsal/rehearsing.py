@@ -26,6 +26,7 @@ from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -171,6 +172,8 @@ def rehearse(
             notes = (TIMED,) if searches.are_timed and not demand_only else ()
             summary = _of_the_site(one.summary(began, clocks.time()), state, notes)
             rows, idle = _rows(one, recorder.commands)
+        except AutoscaleError as error:
+            raise _told_of_the_site(error, state) from None
         finally:
             autoscaler.driver.close_histories()
     recorder.heard_configuration(config)
@@ -219,6 +222,8 @@ def rehearse_stop(
         )
         try:
             return service.ask(instance, "only explained: nothing is done")
+        except AutoscaleError as error:
+            raise _told_of_the_site(error, state) from None
         finally:
             recording.close_histories()
 
@@ -286,11 +291,13 @@ def _rows(
     reports_hosts = section.get("scheduler_reports_hosts", True)
     on_premises = one.reported_on_premises
 
+    hosts = {str(n.name): n for n in calculator.node_mgr.get_nodes() if is_on_premises(n)}
+
     def is_news(node: Seen) -> bool:
         is_known = node.key in one.reported or node.name in on_premises
-        return bool(reports_hosts) and not is_known
+        is_of_scheduler = not node.bucket and node.name not in hosts
+        return bool(reports_hosts) and not (is_known or is_of_scheduler)
 
-    hosts = {str(n.name): n for n in calculator.node_mgr.get_nodes() if is_on_premises(n)}
     found: list[Command] = []
     for action, nodes in commands:
         kept = [node for node in nodes if action != "join" or is_news(node)]
@@ -304,6 +311,12 @@ def _rows(
     creates = sorted((r for r in rows if r.action == "create"), key=lambda row: row.bucket)
     others = [row for row in rows if row.action != "create"]
     return [*others[:first], *creates, *others[first:]], reasons.idle
+
+
+def _told_of_the_site(error: AutoscaleError, state: StateCopy) -> AutoscaleError:
+    """The error with the names of the files of the site, and not of copies that are gone then."""
+    error.args = tuple(state.in_words(a) if isinstance(a, str) else a for a in error.args)
+    return error
 
 
 def _of_the_site(summary: PassSummary, state: StateCopy, more: tuple[str, ...]) -> PassSummary:

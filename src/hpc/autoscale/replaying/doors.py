@@ -333,7 +333,7 @@ class JournalDriver(SchedulerDriver):
                 node_mgr.add_placement_group(group, plain[bucket])
         rows = resource_rows(node_mgr.get_buckets())
         for key, own in zip(rows.keys, rows.values, strict=True):
-            nodearray, vm_size, group = key.split("/", 2)
+            nodearray, vm_size, group = key.rsplit("/", 2)
             for name, value in wanted.get(key, {}).items():
                 if name not in own:
                     select = {"node.nodearray": nodearray, "node.vm_size": vm_size}

@@ -308,9 +308,8 @@ def _all_of(*exprs: Expr) -> Expr:
 @lru_cache(_MOST_KNOWN, typed=True)
 def _expr_of(name: Any, value: Any) -> Expr:
     """The expression of `{name: value}`, where a tuple of texts stands for a list of them."""
-    if not isinstance(name, str) or name == "class":
-        raise _NotQuick
-    if isinstance(value, tuple) and not all(isinstance(each, str) for each in value):
+    is_known = not isinstance(value, tuple) or all(isinstance(each, str) for each in value)
+    if not is_known or not isinstance(name, str) or name == "class":
         raise _NotQuick
     try:
         expr = _quick_resource(name, value) or new_job_constraint(name, value).lower()

@@ -30,9 +30,9 @@ class GoneNodes(Collection[str]):
 
     def __contains__(self, node_id: object) -> bool:
         query = f"SELECT 1 {_GONE} AND node_id = ?"
-        return isinstance(node_id, str) and bool(
-            self._run(lambda conn: conn.execute(query, (node_id,)).fetchone())
-        )
+        if not isinstance(node_id, str) or not _is_utf8(node_id):
+            return False
+        return bool(self._run(lambda conn: conn.execute(query, (node_id,)).fetchone()))
 
     def __iter__(self) -> Iterator[str]:
         rows = self._run(lambda conn: conn.execute(f"SELECT node_id {_GONE}").fetchall())
@@ -40,3 +40,8 @@ class GoneNodes(Collection[str]):
 
     def __len__(self) -> int:
         return int(self._run(lambda conn: conn.execute(f"SELECT COUNT(*) {_GONE}").fetchone())[0])
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether it can be in the file: a lone surrogate is what schedulers make of other bytes."""
+    return text.encode("utf-8", "ignore").decode("utf-8") == text
