@@ -277,6 +277,25 @@ def test_a_job_that_runs_is_only_reported_by_its_nodes(azscale):
         assert "did you mean 'array.job.1'?" in azscale("explain", "aray.job.1")
 
 
+def test_a_machine_that_is_not_of_the_cluster(azscale):
+    """It is left alone, and is neither a limit that is used up nor anything to join; jobs that it
+    has run."""
+    with azscale.at() as site:
+
+        def new_hosts():
+            login = SchedulerNode("login01", {"ncpus": 4})
+            login.assign("j41")
+            return [login, SchedulerNode("login02", {"ncpus": 4})]
+
+        site.new_jobs, site.new_hosts = list, new_hosts
+        said = azscale("explain", "login02")
+        assert "nobody needs it; CycleCloud does not manage it, so it is left alone" in said
+        standing = json.loads(azscale("status", "-F", "json"))
+        assert [each for each in standing["limits"] if "null" in each["name"]] == []
+        assert standing["jobs"] == {"run": 1, "will_start": 0, "stuck": 0}
+        assert json.loads(azscale("plan", "-F", "json"))["changes"] == []
+
+
 def test_it_changes_nothing(azscale, tmp_path):
     """No node, no file of the site but what reading leaves, and no lock."""
     with azscale.at() as site:

@@ -126,6 +126,20 @@ def test_how_things_stand(site, simulator):
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.parametrize("command", ["plan", "demand", "whatif", "autoscale"])
+def test_a_damaged_file_is_named_as_the_site_has_it(site, capsys, command):
+    """And not the copy of it that a command looks into, which is gone when it has ended."""
+    site("autoscale")
+    path = site.home / "requests.db"
+    path.write_text("garbage-garbage")
+    more = ["--set", "idle_timeout=7"] if command == "whatif" else []
+    with pytest.raises((SystemExit, AutoscaleError)) as ended:
+        site(command, *more)
+    said = f"{ended.value} {capsys.readouterr().err}"
+    assert f"request ids {path}: it is damaged" in said
+    assert "/hpc-autoscale-" not in said
+
+
 def test_how_the_last_pass_ended(site):
     """By the journal, of which a site has one by default: ok, or with which error."""
     site.keep_a_journal()

@@ -82,6 +82,21 @@ def test_a_cluster_whose_command_fails_and_one_that_lags(clusters, tmp_path):
     is_same(tmp_path, 3)
 
 
+def test_resources_that_a_driver_defines_for_several_clusters(clusters, tmp_path):
+    """They are those of then, whichever cluster a bucket is of."""
+
+    class Slots(GenericDriver):
+        def preprocess_node_mgr(self, config, node_mgr):
+            node_mgr.add_default_resource({}, "slots", 2)
+
+        def _read_jobs_and_nodes(self, config):
+            return [Job("a", {"slots": 1}, iterations=4)], []
+
+    summary = Autoscaler(clusters.config, Slots("slots")).run_once()
+    assert len(summary.created) == 2
+    is_same(tmp_path, 1)
+
+
 def test_passes_in_which_no_cluster_answers(clusters, tmp_path):
     """Each ends with the error that it ended with then."""
     for name in ("east", "west", "north"):

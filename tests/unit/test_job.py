@@ -12,6 +12,7 @@ from builders.nodes import a_bucket, a_manager, an_htc_cluster, names
 from hpc.autoscale import util
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.hpctypes import Memory
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.node.constraints import (
     And,
@@ -21,6 +22,7 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
     register_parser,
 )
+from hpc.autoscale.testing import a_cluster, a_config
 
 # -- what it is
 
@@ -352,3 +354,12 @@ def test_a_job_of_another_process_is_spread_as_it_was():
     """Texts are other objects there."""
     job = Job("a", {"ncpus": 1}, iterations=3, packing_strategy="scatter")
     assert pickle.loads(pickle.dumps(job)).remaining == job.remaining
+
+
+@pytest.mark.parametrize("left", [float("nan"), 2.5, "2", None])
+def test_iterations_that_remain_are_a_whole_number(left):
+    """Anything else would be placed without end, or in part."""
+    job = Job("a", {"ncpus": 1}, iterations=3)
+    job.iterations_remaining = left
+    with pytest.raises(AssertionError, match="job a: expected iterations_remaining to be int"):
+        new_demand_calculator(a_config(a_cluster(htc={"Standard_F4s_v2": 2}))).add_job(job)

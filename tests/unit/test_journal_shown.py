@@ -127,6 +127,7 @@ def test_buckets_are_called_by_nodearray_and_size(tmp_path, azscale):
         bucket["bucketId"] = "4e8b078a-954a-44db-add4-25b1617daa71"
     path = written(tmp_path / "j", *passes)
     _, printed = azscale("journal", "diff", path)
+    assert "~ waiting 7: \n" not in printed
     assert "~ status bucket htc/Standard_F4s_v2: activeCount 1 -> 2" in printed
     assert "4e8b" not in printed and "NodeBucket" not in printed
     _, printed = azscale("journal", "show", path, "--pass", 2)

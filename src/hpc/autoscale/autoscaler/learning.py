@@ -178,7 +178,7 @@ def nothing_to_start(node_mgr: NodeManager) -> str | None:
     A manager over nothing but machines that CycleCloud does not know has nothing to start, and no
     reason to complain.
     """
-    if any(not bucket._artificial for bucket in node_mgr.get_buckets()):
+    if any(not bucket.is_artificial for bucket in node_mgr.get_buckets()):
         return None
     said = list(node_mgr.problems)
     invalid: dict[str, list[str]] = {}
@@ -355,7 +355,7 @@ def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
     """
     said: dict[str, None] = {}
     for bucket in buckets:
-        if bucket._artificial:
+        if bucket.is_artificial:
             continue
         full = [a for a in bucket.limits.parts if a.room(bucket.vcpu_count) < 1]
         shared = [limit for limit in full if limit is not bucket.limits.own]

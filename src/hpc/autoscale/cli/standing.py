@@ -264,7 +264,7 @@ def _limits(node_mgr: NodeManager) -> dict[tuple[str, str], tuple[int, int]]:
     """What is used of each limit that several buckets share, and how much there may be."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for bucket in node_mgr.get_buckets():
-        if bucket._artificial:  # of a machine that is not of the cluster, and so are its limits
+        if bucket.is_artificial:  # of a machine that is not of the cluster, and so are its limits
             continue
         own = bucket.limits.own
         for limit in bucket.limits.parts:

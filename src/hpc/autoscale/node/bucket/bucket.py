@@ -29,8 +29,7 @@ from hpc.autoscale.results import CandidatesResult, Result, SatisfiedResult, ans
 from hpc.autoscale.util import ShellDict
 
 Listed = tuple[Sequence[NodeClass], Sequence[Any]]
-"""Nodes of the cluster that nobody has looked at: their classes, and what they are identified
-by."""
+"""Nodes that nobody has looked at: their classes, and what they are identified by."""
 
 
 class NodeBucket:
@@ -97,6 +96,7 @@ class NodeBucket:
     location = reads("_definition.location", ht.Location, "Azure region.")
     spot = reads("_definition.spot", bool, "Interruptible, at spot price.")
     subnet = reads("_definition.subnet", ht.SubnetId, "Subnet, as `group/network/subnet`.")
+    is_artificial = reads("_artificial", bool, "Of a machine that is not of the cluster.")
     vcpu_count = reads("_definition.vcpu_count", int, "Virtual CPUs of one node.")
     memory = reads("_definition.memory", ht.Memory, "Memory of one node.")
     software_configuration: Reads[Any] = reads(
