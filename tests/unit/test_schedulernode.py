@@ -48,6 +48,15 @@ def test_a_scheduler_node_is_a_running_host(names):
     assert names == []
 
 
+def test_a_copy_asks_no_name_service(names):
+    """Why jobs wait is worked out on copies of all hosts, each of which would wait for it; what is
+    known of the address is copied."""
+    node = SchedulerNode("known.example", {"ncpus": 4})
+    assert (node.clone().private_ip, names) == (None, [])
+    assert (node.private_ip, node.clone().private_ip) == ("10.0.0.4", "10.0.0.4")
+    assert names == ["known.example"]
+
+
 def test_bucket_ids():
     """A bucket id can be given; otherwise each node has one of its own."""
     assert SchedulerNode(hostname="a", resources={}, bucket_id="b").bucket_id == "b"

@@ -75,9 +75,8 @@ _REPORTED = {
 
 # What a clone is given as it is, by the names of both the argument and the property.
 _CLONED = (
-    *("name", "nodearray", "bucket_id", "private_ip", "instance_id", "vm_size", "location", "spot"),
+    *("name", "nodearray", "bucket_id", "instance_id", "vm_size", "location", "spot", "keep_alive"),
     *("memory", "infiniband", "state", "target_state", "exists", "placement_group", "managed"),
-    "keep_alive",
 )
 
 
@@ -599,6 +598,7 @@ class Node(ABC):
         made = Node(
             node_id=self.delayed_node_id.clone(),
             hostname=ht.Hostname(self.hostname_or_uuid),
+            private_ip=getattr(self, "_address", self.__private_ip),  # as far as it is known
             vcpu_count=self._hardware.vcpu_count,
             gpu_count=self._hardware.gpu_count,
             power_state=self.state,
