@@ -26,7 +26,6 @@ from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
-from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -172,8 +171,6 @@ def rehearse(
             notes = (TIMED,) if searches.are_timed and not demand_only else ()
             summary = _of_the_site(one.summary(began, clocks.time()), state, notes)
             rows, idle = _rows(one, recorder.commands)
-        except AutoscaleError as error:
-            raise _told_of_the_site(error, state) from None
         finally:
             autoscaler.driver.close_histories()
     recorder.heard_configuration(config)
@@ -222,8 +219,6 @@ def rehearse_stop(
         )
         try:
             return service.ask(instance, "only explained: nothing is done")
-        except AutoscaleError as error:
-            raise _told_of_the_site(error, state) from None
         finally:
             recording.close_histories()
 
@@ -311,12 +306,6 @@ def _rows(
     creates = sorted((r for r in rows if r.action == "create"), key=lambda row: row.bucket)
     others = [row for row in rows if row.action != "create"]
     return [*others[:first], *creates, *others[first:]], reasons.idle
-
-
-def _told_of_the_site(error: AutoscaleError, state: StateCopy) -> AutoscaleError:
-    """The error with the names of the files of the site, and not of copies that are gone then."""
-    error.args = tuple(state.in_words(a) if isinstance(a, str) else a for a in error.args)
-    return error
 
 
 def _of_the_site(summary: PassSummary, state: StateCopy, more: tuple[str, ...]) -> PassSummary:

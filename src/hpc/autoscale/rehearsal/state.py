@@ -22,6 +22,7 @@ from hpc.autoscale.autoscaler.learning import (
     REQUESTS_FILE,
 )
 from hpc.autoscale.autostop import ledger
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.requests import file_of
 from hpc.autoscale.onpremises.workers import FILE as HOSTS_FILE
 from hpc.autoscale.requestsets.store import FILE as REQUEST_SETS_FILE
@@ -55,7 +56,11 @@ class StateCopy:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Remove the copies. An error of the library that leaves the block names the files of the
+        site, as the copies that it was about are gone then."""
+        if isinstance(error, AutoscaleError):
+            error.args = tuple(self.in_words(a) if isinstance(a, str) else a for a in error.args)
         self.close()
 
     def close(self) -> None:
