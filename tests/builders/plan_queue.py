@@ -13,17 +13,20 @@ from hpc.autoscale import clilib
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.workers import WorkerDemand
 
 
 @dataclass
 class Queued:
-    """A job: what it wants, and how many slots or nodes still wait."""
+    """A job: what it wants, how many slots or nodes still wait, and how many licences each slot
+    takes."""
 
     constraints: dict[str, Any]
     slots: int = 0
     nodes: int = 0
+    licences: int = 0
 
 
 @dataclass
@@ -40,9 +43,11 @@ class QueueHost:
 
 class QueueOfTest:
     """A scheduler in memory. `tasks`: how many short jobs wait for workers. One that is `patient`
-    gives up no node in the pass in which it is told to drain it."""
+    gives up no node in the pass in which it is told to drain it. `licences`: how many are free,
+    whatever runs."""
 
-    def __init__(self, is_patient: bool = False) -> None:
+    def __init__(self, is_patient: bool = False, licences: int = 0) -> None:
+        self.licences = licences
         self.jobs: dict[str, Queued] = {}
         self.hosts: dict[str, QueueHost] = {}
         self.tasks = 0
@@ -90,11 +95,16 @@ class DriverOfQueue(SchedulerDriver):
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         jobs = []
+        free = self.queue.licences
+        pool = SharedConsumableResource("licences", "server", free, free)
         for name, job in self.queue.jobs.items():
+            wish: list[Any] = [job.constraints]
+            if job.licences:
+                wish.append(SharedConsumableConstraint(pool, job.licences))
             if job.nodes:
-                jobs.append(Job(name, job.constraints, node_count=job.nodes, colocated=True))
+                jobs.append(Job(name, wish, node_count=job.nodes, colocated=True))
             elif job.slots:
-                jobs.append(Job(name, job.constraints, iterations=job.slots))
+                jobs.append(Job(name, wish, iterations=job.slots))
         if self.queue.tasks:
             wanted = WorkerDemand(waiting=self.queue.tasks, running=0, jobs_per_worker=1)
             jobs += wanted.jobs()

@@ -66,7 +66,9 @@ class PlanWorld:
             for each in description["clusters"].values():
                 each["max_count"] = apart.choice((4, 9))
         self.model = World(description, seed)
-        self.queue = QueueOfTest(is_patient=draw.random() < 0.4)
+        self._licensed = random.Random(f"licences {seed}")
+        licences = self._licensed.choice((0, 0, 2, 9))
+        self.queue = QueueOfTest(draw.random() < 0.4, licences)
         self.home = home
         self.clock = WorldClock(self.model)
         self.settings = self._settings()
@@ -183,6 +185,8 @@ class PlanWorld:
         else:
             wish = {"ncpus": rng.choice((1, 1, 2, 4, 300)), **where}
             self.queue.jobs[name] = Queued(wish, slots=rng.choice((1, 3, 3, 12, 40)))
+        if self.queue.licences and self._licensed.random() < 0.6:
+            self.queue.jobs[name].licences = self._licensed.choice((1, 1, 2))
 
     def request(self) -> None:
         """A reporter says what it wants, which may be less than before."""

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,9 +17,15 @@ from hpc.autoscale.journal.changes import NO_ROWS, change
 from hpc.autoscale.journal.reader import PassRecord
 from hpc.autoscale.journal.recording import node_rows
 from hpc.autoscale.journal.records import as_written
-from hpc.autoscale.journal.snapshots import host_rows, job_from, job_rows
+from hpc.autoscale.journal.snapshots import host_rows, job_rows, jobs_from
 from hpc.autoscale.journal.waiting import CAUSES, unsatisfied_rows
+from hpc.autoscale.node.constraints import (
+    And,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+)
 from hpc.autoscale.testing import a_host, a_job
+from hpc.autoscale.workers import WorkerDemand, WorkerJob
 
 
 def marked(host):
@@ -138,6 +145,23 @@ OTHER_JOBS = {
 }
 
 
+def again_of(rows):
+    """The jobs of rows, as a journal has them."""
+    return jobs_from(json.loads(json.dumps([rows.plain(value) for value in rows.values])))
+
+
+def pools_of(job):
+    """The pools that a job draws on, as they stand in its constraints."""
+    return [p for each in walked(job._constraints) for p in getattr(each, "shared_resources", ())]
+
+
+def walked(constraints):
+    """Constraints, and those that they are made of."""
+    for each in constraints:
+        yield each
+        yield from walked(each.get_children())
+
+
 class TestJobs:
     """Jobs of a reading."""
 
@@ -194,13 +218,71 @@ class TestJobs:
         rows = job_rows(read())
         assert change(rows, job_rows(read(), rows)) is None
         plain = [rows.plain(value) for value in rows.values]
-        _, unusable, own, none = map(job_from, plain)
+        _, unusable, own, none = jobs_from(plain)
         assert (unusable.reason, unusable.metadata) == ("no such queue", {"queue": "x"})
         assert unusable.runs_who_knows_where
         assert own.iterations == 2 and len(own._constraints) == 2
         assert not isinstance(none, Job)
         usable = job_rows([read()[0], a_job("2"), *read()[2:]], rows)
         assert "reason" not in change(rows, usable)["set"][0][1]
+
+    def test_jobs_that_draw_on_one_pool_do_so_again(self):
+        """Each pool is the one that it was, at any depth; what had a pool of its own has that."""
+        shared, alike = (SharedConsumableResource("licences", "server", 4, 3) for _ in range(2))
+        other = SharedConsumableResource("tokens", "server", 9, 9)
+        own = {"resource-name": "licences", "source": "server", "initial-value": 3, "requested": 1}
+        jobs = [
+            Job("1", SharedConsumableConstraint(shared, 1)),
+            Job("2", And(SharedConsumableConstraint([other, shared], 1))),
+            Job("3", SharedConsumableConstraint(alike, 2)),
+            Job("4", {"shared-consumable-constraint": own}),
+            Job("5", SharedConsumableConstraint(other, 2)),
+        ]
+        again = again_of(job_rows(jobs))
+        pools = [each for job in again for each in pools_of(job)]
+        assert [p.resource_name for p in pools] == [
+            p.resource_name for job in jobs for p in pools_of(job)
+        ]
+        first, tokens, second, third, fourth, fifth = pools
+        assert first is second and tokens is fifth
+        assert len({id(first), id(third), id(fourth)}) == 3
+        assert (first.initial_value, first.current_value) == (4, 3)
+
+    def test_a_job_that_draws_on_another_pool_is_another_one(self):
+        """Also where that looks the same."""
+        one, alike = (SharedConsumableResource("licences", "server", 4, 4) for _ in range(2))
+
+        def read(*pools):
+            return [Job(str(n), SharedConsumableConstraint(p, 1)) for n, p in enumerate(pools)]
+
+        rows = job_rows(read(one, one))
+        assert change(rows, job_rows(read(alike, alike), rows)) is None
+        assert change(rows, job_rows(read(one, alike), rows))["set"][0][0] == "1"
+
+    def test_workers_are_workers_again(self):
+        """With their demand, the name and the constraints that they had."""
+        wanted = WorkerDemand(
+            waiting=9,
+            slots_per_node=2,
+            name="batch",
+            nodearrays=("htc", "spot"),
+            constraints=[{"node.vm_size": "F4"}],
+            attributes={"Configuration": {"a": 1}},
+            run_time=3.5,
+            finish_within=7.0,
+        )
+        (job,) = wanted.jobs()
+        job.add_constraint({"ngpus": 1})
+        job.iterations_remaining = 1
+        (found,) = again_of(job_rows([job]))
+        assert isinstance(found, WorkerJob)
+        assert replace(found.demand, nodearrays=(), constraints=()) == replace(
+            wanted, nodearrays=(), constraints=()
+        )
+        assert tuple(found.demand.nodearrays) == wanted.nodearrays
+        assert (found.iterations, found.iterations_remaining) == (3, 1)
+        assert found.to_dict() == job.to_dict()
+        assert found.node_attributes == job.node_attributes
 
 
 def test_pythons_collector_need_not_look_at_what_is_known_of_hosts_and_jobs():

@@ -9,7 +9,9 @@ from JSON to jobs and hosts, is here too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
@@ -19,11 +21,13 @@ from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
 from hpc.autoscale.journal.pairs import Pairs, copied, shared
-from hpc.autoscale.node.constraints.base import Compiled, json_of
+from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
+from hpc.autoscale.node.constraints.base import Compiled, NodeConstraint, json_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.reported import as_reported, name_as_reported, reported_alike
 from hpc.autoscale.redaction import redact_texts
+from hpc.autoscale.workers import WorkerDemand, WorkerJob
 
 
 def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
@@ -31,10 +35,12 @@ def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     reading; the value of a job that is as it was there is the same object.
 
     The value of a job is what `as_read` says of it. Of one that is not as usual, a kind stands
-    behind that; where it has constraints of its own, these are as JSON has them.
+    behind that, and what is said of that kind; where it has constraints of its own, these are as
+    JSON has them, and beside them stands which pools they draw on.
     """
     how: dict[str, Any] = {"plain": job_json, "bare": _BareJobs()}
-    return settled(jobs, before, _jobs_alike, _name_of_job, _job_value, Pairs, **how)
+    made = _JobValues()
+    return settled(jobs, before, _jobs_alike, _name_of_job, made, Pairs, **how)
 
 
 def _jobs_alike(jobs: Sequence[object], values: Pairs) -> int:
@@ -45,20 +51,61 @@ def _name_of_job(job: object) -> str:
     return str(job.name) if isinstance(job, Job) else type(job).__name__
 
 
-def _job_value(job: object) -> tuple[Any, Any]:
-    """The value of a job."""
-    if not isinstance(job, Job):
-        return (type(job).__name__, None), ("none",)
-    own, (needs, objects, *more) = as_read(job)
-    kind: Any = ()
+class _JobValues:
+    """The values of the jobs of one reading."""
+
+    def __init__(self) -> None:
+        # pools of one name and source, in the order in which they are met
+        self._pools: defaultdict[tuple[str, str], list[SharedConsumableResource]]
+        self._pools = defaultdict(list)
+
+    def __call__(self, job: object) -> tuple[Any, Any]:
+        if not isinstance(job, Job):
+            return (type(job).__name__, None), ("none",)
+        own, (needs, objects, *more) = as_read(job)
+        kind = _kind_of(job)
+        if objects is not None:
+            # what parsers of integrations made is another object each time; as texts, 1 is not True
+            constraints = asked_by(job)[0].constraints
+            asked = [copied(each.to_dict()) for each in constraints]
+            pools = [self._number(p) for c in _drawing(constraints) for p in c.shared_resources]
+            return own, (asked, (repr(asked), pools), *shared(more), *kind)
+        common = shared(more, needs, None)
+        return own, (*common, *kind) if kind else common
+
+    def _number(self, pool: SharedConsumableResource) -> int:
+        """Which one of its name and source a pool is: two jobs that draw on one say the same."""
+        known = self._pools[_label(pool)]
+        number = next((i for i, each in enumerate(known) if each is pool), len(known))
+        if number == len(known):
+            known.append(pool)
+        return number
+
+
+def _label(pool: SharedConsumableResource) -> tuple[str, str]:
+    return str(pool.resource_name), str(pool.source)
+
+
+def _drawing(constraints: Iterable[NodeConstraint]) -> Iterator[SharedConsumableConstraint]:
+    """Those that draw on pools, at any depth."""
+    for each in constraints:
+        if isinstance(each, SharedConsumableConstraint):
+            yield each
+        yield from _drawing(each.get_children())
+
+
+def _kind_of(job: Job) -> tuple[Any, ...]:
+    """What a job is beside a job, and what is said of that; nothing for a usual one."""
     if isinstance(job, UnusableJob):
-        kind = ("unusable", job.reason, job.runs_who_knows_where)
-    if objects is not None:
-        # what parsers of integrations made is another object each time; as texts, 1 is not True
-        asked = [copied(each.to_dict()) for each in asked_by(job)[0].constraints]
-        return own, (asked, repr(asked), *shared(more), *kind)
-    common = shared(more, needs, None)
-    return own, (*common, *kind) if kind else common
+        said = {"reason": job.reason, "runs-who-knows-where": job.runs_who_knows_where}
+        return ("unusable", said)
+    if isinstance(job, WorkerJob):
+        return ("workers", {"demand": {key: copied(getattr(job.demand, key)) for key in _DEMAND}})
+    return ()
+
+
+_DEMAND = [each.name for each in fields(WorkerDemand) if each.name not in ("constraints", "_")]
+"""What is kept of a demand for workers. Its constraints are among those of the job."""
 
 
 class _BareJobs:
@@ -89,7 +136,7 @@ def job_json(value: tuple[Any, Any]) -> dict[str, Any]:
     (name, hosts), (needs, *more) = value
     if needs == "none":
         return {"kind": "none", "type": name}
-    _, metadata, iterations, remaining, count, packing, colocated, *kind = more
+    as_objects, metadata, iterations, remaining, count, packing, colocated, *kind = more
     found: dict[str, Any] = {"name": name, "constraints": _constraints_json(needs)}
     found["iterations"] = iterations
     if remaining != iterations:
@@ -101,18 +148,44 @@ def job_json(value: tuple[Any, Any]) -> dict[str, Any]:
         found["executing-hostnames"] = list(hosts)
     if metadata:
         found["metadata"] = redact_texts(metadata)
+    if as_objects and as_objects[1]:
+        found["pools"] = as_objects[1]
     if kind:
-        found.update(kind=kind[0], reason=kind[1], **{"runs-who-knows-where": kind[2]})
+        name, said = kind
+        found.update(kind=name, **redact_texts(said))
     return found
 
 
-def job_from(found: Mapping[str, Any]) -> Any:
-    """The job of a JSON form."""
+def jobs_from(found: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """The jobs of one reading, of their JSON forms. Those that drew on one pool do so again."""
+    pools: dict[tuple[Any, ...], SharedConsumableResource] = {}
+    return [_with_pools(_job_from(each), each.get("pools"), pools) for each in found]
+
+
+def _with_pools(
+    job: Any, numbers: Sequence[int] | None, pools: dict[tuple[Any, ...], SharedConsumableResource]
+) -> Any:
+    """The job, with the pools of those before it in the place of its own. Those of a journal that
+    does not say which are its own stay that."""
+    if numbers:
+        left = iter(numbers)
+        for each in _drawing(asked_by(job)[0].constraints):
+            each.shared_resources[:] = [
+                pools.setdefault((*_label(pool), next(left)), pool)
+                for pool in each.shared_resources
+            ]
+    return job
+
+
+def _job_from(found: Mapping[str, Any]) -> Any:
     if found.get("kind") == "none":
         return object()
     if found.get("kind") == "unusable":
         hosts = None if found["runs-who-knows-where"] else found.get("executing-hostnames", [])
         job: Job = UnusableJob(found["name"], found["reason"], hosts)
+    elif found.get("kind") == "workers":
+        job = WorkerJob(WorkerDemand(**found["demand"]), found["name"], found["constraints"])
+        job.iterations_remaining = found.get("iterations-remaining", job.iterations)
     else:
         job = Job.from_dict(found)
     job.metadata = dict(found.get("metadata") or {})

@@ -24,7 +24,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalError, PassRecord
-from hpc.autoscale.journal.snapshots import host_from, job_from
+from hpc.autoscale.journal.snapshots import host_from, jobs_from
 from hpc.autoscale.journal.state import restore, settings
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.passing_on import PassingDriver
@@ -160,7 +160,7 @@ class RecordedDriver(PassingDriver):
         return self._read_jobs_and_nodes(config)
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        jobs: list[Any] = [job_from(each) for each in self._record.jobs]
+        jobs: list[Any] = jobs_from(self._record.jobs)
         hosts: list[Any] = [host_from(each) for each in self._record.hosts]
         return jobs, hosts
 

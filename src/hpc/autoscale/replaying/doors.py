@@ -33,12 +33,16 @@ from hpc.autoscale.journal.listening import COMMANDS
 from hpc.autoscale.journal.raised import again
 from hpc.autoscale.journal.recording import names_of, resource_rows
 from hpc.autoscale.journal.records import PassRecord, key_of_node, status_of, status_rows
-from hpc.autoscale.journal.snapshots import host_from, job_from
+from hpc.autoscale.journal.snapshots import host_from, jobs_from
+from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.onpremises.workers import RunEach, State
 
 Answer = Mapping[str, Any]
+
+_PLACE = ("nodearray", "vm_size", "location")
+"""What buckets differ in that may offer other resources, beside their placement groups."""
 
 
 class NotInRecord(AutoscaleError):
@@ -307,7 +311,7 @@ class JournalDriver(SchedulerDriver):
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         found = self._tape.next("reading")
-        jobs: list[Any] = [job_from(each) for each in self._rows("jobs", "name", found)]
+        jobs: list[Any] = jobs_from(self._rows("jobs", "name", found))
         hosts: list[Any] = [host_from(each) for each in self._rows("hosts", "hostname", found)]
         return jobs, hosts
 
@@ -323,21 +327,18 @@ class JournalDriver(SchedulerDriver):
         wanted: Mapping[str, Any] = self._record.doors.get("lists", {}).get("resources", {})
         if any("ccnodeid" in each for each in wanted.values()):
             add_ccnodeid_default_resource(node_mgr)
-        plain = {f"{b.nodearray}/{b.vm_size}": b for b in node_mgr.get_buckets()}
-        known = {
-            f"{b.nodearray}/{b.vm_size}/{b.placement_group or ''}" for b in node_mgr.get_buckets()
-        }
+        known = _by_row(node_mgr.get_buckets())
         for key in wanted:
-            bucket, _, group = key.rpartition("/")
-            if group and key not in known and bucket in plain:
-                node_mgr.add_placement_group(group, plain[bucket])
-        rows = resource_rows(node_mgr.get_buckets())
-        for key, own in zip(rows.keys, rows.values, strict=True):
-            nodearray, vm_size, group = key.rsplit("/", 2)
+            name, is_second, number = key.partition("\x1f")
+            bucket, _, group = name.rpartition("/")
+            without = known.get(f"{bucket}/{is_second}{number}")
+            if group and key not in known and without is not None:
+                node_mgr.add_placement_group(group, without)
+        for key, each in _by_row(node_mgr.get_buckets()).items():
+            where = {f"node.{own}": getattr(each, own) for own in _PLACE}
             for name, value in wanted.get(key, {}).items():
-                if name not in own:
-                    select = {"node.nodearray": nodearray, "node.vm_size": vm_size}
-                    node_mgr.add_default_resource(select, name, value)
+                if name not in each.resources:
+                    node_mgr.add_default_resource(where, name, value)
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
         found = self._record.doors.get("validated") or {}
@@ -397,6 +398,11 @@ class JournalDriver(SchedulerDriver):
             return nodes
         back = set(lists.get(f"returned:{name}", ()))
         return [node for node, name in zip(nodes, names, strict=True) if name in back]
+
+
+def _by_row(buckets: Sequence[NodeBucket]) -> dict[str, NodeBucket]:
+    """Buckets by the key of their row in a record. Those of several clusters may be called alike."""
+    return dict(zip(resource_rows(buckets).keys, buckets, strict=True))
 
 
 class _Odd:

@@ -189,23 +189,31 @@ class WorkerJob(WantedNodes):
 
     A node that was started for it says so in its configuration under `worker_definition`, where
     the node itself finds out whose workers it is to run, and runs those of no other definition.
-    Nodes that say nothing there do for any. `demand`: where it comes from.
+    Nodes that say nothing there do for any. `demand`: where it comes from. `name`,
+    `constraints`: of a job that is made once more, as it was then.
     """
 
-    def __init__(self, demand: WorkerDemand) -> None:
-        # `xor` prefers none of them
-        its = {"xor": [{DEFINITION: ""}, {DEFINITION: demand.name}]}
-        constraints: list[Any] = [{NODES: 1}, its]
-        if demand.nodearrays:
-            constraints.append(in_nodearrays(demand.nodearrays, demand.prefers_first))
+    def __init__(
+        self,
+        demand: WorkerDemand,
+        name: str | None = None,
+        constraints: Sequence[Any] | None = None,
+    ) -> None:
         super().__init__(
-            f"{_JOB_PREFIX}{demand.name}",
-            [*constraints, *demand.constraints],
+            name or f"{_JOB_PREFIX}{demand.name}",
+            _constraints_of(demand) if constraints is None else constraints,
             iterations=demand.nodes,
         )
         self.demand = demand
         mark = {"Configuration": {DEFINITION: demand.name}}
         self.node_attributes = merged(demand.attributes, mark)
+
+
+def _constraints_of(demand: WorkerDemand) -> list[Any]:
+    # `xor` prefers none of them
+    its = {"xor": [{DEFINITION: ""}, {DEFINITION: demand.name}]}
+    where = [in_nodearrays(demand.nodearrays, demand.prefers_first)] if demand.nodearrays else []
+    return [{NODES: 1}, its, *where, *demand.constraints]
 
 
 def worker_jobs(jobs: Iterable[object]) -> list[WorkerJob]:

@@ -1,0 +1,38 @@
+"""The passes of a journal decide the same again, whatever the site is.
+
+Sites are drawn as for the laws of plans: clusters, quotas, queues whose jobs share licences, workers
+by number, request sets, hosts on premises, policies.
+"""
+
+import os
+
+import pytest
+
+from builders.plan_worlds import PlanWorld
+from hpc.autoscale.journal import Journal
+from hpc.autoscale.replaying import Replay
+
+SITES = int(os.environ.get("REPLAY_SITES", "8"))
+"""So many sites are drawn."""
+
+FIRST = int(os.environ.get("REPLAY_FIRST", "0"))
+"""The seed of the first of them."""
+
+FOUND = (13, 137)
+"""Sites at which something was found once: workers that are given back, and nodearrays of a request
+set that are in two clusters."""
+
+PASSES = 12
+
+
+@pytest.mark.parametrize("seed", sorted({*range(FIRST, FIRST + SITES), *FOUND}))
+def test_passes_decide_the_same_again(tmp_path, seed):
+    """All of a drawn site."""
+    world = PlanWorld(seed, tmp_path)
+    world.settings["journal"] = {}
+    for _ in range(PASSES):
+        world.step()
+        world.run()
+    with Replay() as replay:
+        found = list(replay.passes(Journal(tmp_path / "journal")))
+    assert [(each.differences, each.skipped) for each in found] == [([], "")] * PASSES
