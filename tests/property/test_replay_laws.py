@@ -1,7 +1,7 @@
 """The passes of a journal decide the same again, whatever the site is.
 
-Sites are drawn as for the laws of plans: clusters, quotas, queues whose jobs share licences, workers
-by number, request sets, hosts on premises, policies.
+Sites are drawn as for the laws of plans: clusters, quotas, queues whose jobs share licences,
+workers by number, request sets, hosts on premises, policies.
 """
 
 import os

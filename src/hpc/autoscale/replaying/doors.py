@@ -401,7 +401,7 @@ class JournalDriver(SchedulerDriver):
 
 
 def _by_row(buckets: Sequence[NodeBucket]) -> dict[str, NodeBucket]:
-    """Buckets by the key of their row in a record. Those of several clusters may be called alike."""
+    """Buckets by the keys of their rows in a record. Those of several clusters may look alike."""
     return dict(zip(resource_rows(buckets).keys, buckets, strict=True))
 
 
