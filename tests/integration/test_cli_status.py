@@ -301,6 +301,8 @@ def test_a_lock_that_cannot_be_looked_at(site):
     assert not path.parent.exists()
     site.path.write_text(json.dumps({**config, "lock_file": None}))
     assert "no lock: lock_file is null" in site("status")
+    site.path.write_text(json.dumps({**config, "lock_path": str(path)}))
+    assert "there is no directory" in site.stands()["lock"]["note"]
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

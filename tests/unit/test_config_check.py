@@ -258,6 +258,11 @@ def test_every_key_says_what_it_is_for():
 @pytest.mark.parametrize(
     ("config", "said"),
     [
+        ({"autoscale": {"min_lifetime": float("nan")}}, "autoscale.min_lifetime: expected "),
+        (
+            {"autoscale": {"max_delete_share": float("nan")}},
+            "autoscale.max_delete_share: expected ",
+        ),
         ({"boot_timeout": 0}, "boot_timeout: expected at least as many seconds as"),
         ({"boot_timeout": "0"}, "found 0: every node"),
         (

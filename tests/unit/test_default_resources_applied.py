@@ -151,6 +151,15 @@ def test_values_that_name_the_node_are_its_own(value):
     assert len(set(expected)) == 5
 
 
+def test_a_function_is_asked_about_names_as_nodes_have_them():
+    """Also where it takes them apart, and to find out whether new nodes would do for a job."""
+    manager = a_manager()
+    manager.add_default_resource({}, "rack", lambda node: int(node.name.rsplit("-", 1)[1]) // 100)
+    manager.add_default_resource({}, "who", lambda node: node.name)
+    found = manager.allocate({"rack": 0, "who": "htc-*", "ncpus": 4}, node_count=2)
+    assert [node.resources["who"] for node in found.nodes] == ["htc-1", "htc-2"]
+
+
 def test_a_placement_group_more_gets_values_of_its_own():
     """What its origin worked out is not handed on."""
     manager = a_manager()

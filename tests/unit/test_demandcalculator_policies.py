@@ -474,6 +474,20 @@ def test_a_policy_of_ones_own_may_say_what_least_waste_says(seed, order):
     assert placed[0] == placed[1]
 
 
+@pytest.mark.parametrize("order", ["existing-first", "declared"])
+@pytest.mark.parametrize("policy", ["declared", "cheapest", "spot-first", "least-waste"])
+def test_hosts_on_premises_come_first_under_every_policy(policy, order):
+    """Also for a job that would rather be on nodes of the cloud, of which one is there."""
+    binding = cluster()
+    binding.add_node("htc-1", "htc", "Standard_F4", hostname="ip-1")
+    rack = [{"name": "rack-1", "resources": {"ncpus": 8}}]
+    packing = {"policy": policy, "order": order}
+    config = {"_mock_bindings": binding, "packing": packing, "on_premises": rack}
+    demand = new_demand_calculator(config, node_history=NullNodeHistory())
+    demand.add_job(Job("j", {"ncpus": 1, "node.vm_size": ["Standard_F4", "*"]}, iterations=8))
+    assert [n.name for n in demand.node_mgr.get_nodes() if n.assignments] == ["rack-1"]
+
+
 @pytest.fixture(autouse=True)
 def my_own():
     """A policy that says what the library's does."""

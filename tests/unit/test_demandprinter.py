@@ -134,8 +134,9 @@ def test_columns_that_make_no_sense(column):
 def test_metadata_is_looked_at_last():
     """Property, then resource, then metadata."""
     node = a_node()
-    node.metadata.update(queue="short", ncpus=99)
+    node.metadata.update({"queue": "short", "ncpus": 99, 1: "no name"})
     assert cell("queue", node) == "short"
+    assert cell("Queue", node) == "short"
     assert cell("ncpus", node) == "4"
 
 

@@ -59,12 +59,14 @@ def test_no_lock(driver, config, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_lock_somewhere_else(driver, tmp_path):
-    """As configured."""
+@pytest.mark.parametrize("key", ["lock_file", "lock_path"])
+def test_a_lock_somewhere_else(driver, tmp_path, key):
+    """As configured, by either name of the key."""
     path = str(tmp_path / "other")
-    lock = driver.new_singleton_lock({"lock_file": path})
+    lock = driver.new_singleton_lock({key: path})
     assert lock.lockpath == path
     lock.unlock()
+    assert isinstance(driver.new_singleton_lock({key: None}), NullSingletonLock)
 
 
 def test_a_home_that_does_not_exist(driver, monkeypatch):

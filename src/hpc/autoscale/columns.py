@@ -169,7 +169,7 @@ def _entry(values: Mapping[str, Any], name: str) -> Any | None:
     """An entry by name; columns are in lower case, resources need not be."""
     if name in values:
         return values[name]
-    return next((value for key, value in values.items() if key.lower() == name), None)
+    return next((value for key, value in values.items() if str(key).lower() == name), None)
 
 
 def _bucket_of(node: Node, buckets: Mapping[Any, Sequence[NodeBucket]]) -> NodeBucket | None:

@@ -272,8 +272,14 @@ def new_singleton_lock(config: Mapping[str, Any]) -> SingletonLock:
 
 def configured_lock(config: Mapping[str, Any]) -> SingletonLock:
     """The lock that `new_singleton_lock` gives, without the warning; for use in this library."""
-    path = config.get("lock_file", config.get("lock_path", _default_lock_file()))
+    path = lock_file_of(config, _default_lock_file())
     return take_lock(path, config) if path else NullSingletonLock()
+
+
+def lock_file_of(config: Mapping[str, Any], default: str | None = None) -> Any:
+    """The file that a configuration names as the lock: None for no lock; the default where nothing
+    is said of it. `lock_path` is another name of the key."""
+    return config.get("lock_file", config.get("lock_path", default))
 
 
 def take_lock(path: str, config: Mapping[str, Any]) -> SingletonLock:

@@ -38,6 +38,7 @@ from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.requestsets.store import store_path
+from hpc.autoscale.util import lock_file_of
 from hpc.autoscale.wsgi.loopback import is_loopback
 
 Config = dict[str, Any]
@@ -158,7 +159,7 @@ class Site:
         config = load_with_duplicates(self.path or "")[0]
         home = self.home(config)
         files = {
-            "lock_file": config.get("lock_file", os.path.join(home, "lock.file")),
+            "lock_file": lock_file_of(config, os.path.join(home, "lock.file")),
             "nodehistorydb": config.get("nodehistorydb") or os.path.join(home, "nodehistory.db"),
             "requests_file": config.get("requests_file"),
         }

@@ -19,6 +19,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.dynamic import marked
 from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.util import lock_file_of
 
 Config = dict[str, Any]
 PROJECT_NAME = "scalelib"
@@ -145,8 +146,8 @@ def keep_files_beside(config: Config, home: str, directory: str) -> str:
     """
     if not directory or os.path.isdir(home):
         return home
-    for key, name in (("lock_file", "lock.file"), ("nodehistorydb", "nodehistory.db")):
-        config.setdefault(key, os.path.join(directory, name))
+    config.setdefault("lock_file", lock_file_of(config, os.path.join(directory, "lock.file")))
+    config.setdefault("nodehistorydb", os.path.join(directory, "nodehistory.db"))
     return directory
 
 

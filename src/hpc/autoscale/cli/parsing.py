@@ -30,7 +30,7 @@ from hpc.autoscale.errors import (
 from hpc.autoscale.hpclogging.records import stack_trace
 from hpc.autoscale.installation import refuse_both
 from hpc.autoscale.plaintext import on_its_lines, on_one_line
-from hpc.autoscale.util import load_config
+from hpc.autoscale.util import load_config, lock_file_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -381,8 +381,8 @@ def _load(args: Namespace, debug: bool) -> dict[str, Any]:
     start_logging(config, debug)
     if args.read_only:
         config["read_only"] = True
-        if "lock_file" in config:
-            config[CONFIGURED_LOCK] = config["lock_file"]
+        if "lock_file" in config or "lock_path" in config:
+            config[CONFIGURED_LOCK] = lock_file_of(config)
         config["lock_file"] = None
     if getattr(args, "lock_wait", None):
         config["_lock_wait"] = args.lock_wait

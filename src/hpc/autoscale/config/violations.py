@@ -145,9 +145,10 @@ _RULES: Mapping[str, Callable[[Any, Any], bool]] = {
     "minLength": lambda least, value: not isinstance(value, str) or len(value) >= least,
     "pattern": lambda p, value: not isinstance(value, str) or bool(_pattern(p).search(value)),
     "format": _is_regex,
-    "minimum": lambda least, value: not (_is_number(value) and value < least),
-    "maximum": lambda most, value: not (_is_number(value) and value > most),
-    "exclusiveMinimum": lambda least, value: not (_is_number(value) and value <= least),
+    # NaN, which Python reads in JSON, is within no limit
+    "minimum": lambda least, value: not _is_number(value) or value >= least,
+    "maximum": lambda most, value: not _is_number(value) or value <= most,
+    "exclusiveMinimum": lambda least, value: not _is_number(value) or value > least,
     "minItems": lambda least, value: not isinstance(value, list | tuple) or len(value) >= least,
     "minProperties": lambda least, value: not isinstance(value, dict) or len(value) >= least,
     "required": lambda keys, value: not isinstance(value, dict) or value.keys() >= set(keys),

@@ -25,7 +25,7 @@ from hpc.autoscale.node.spare_groups import (
     add_default_placement_groups as add_default_placement_groups,
 )
 from hpc.autoscale.results.verdicts import Verdict
-from hpc.autoscale.util import NullSingletonLock, SingletonLock, take_lock
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, lock_file_of, take_lock
 
 
 class SchedulerDriver(ABC):
@@ -193,7 +193,7 @@ class SchedulerDriver(ABC):
         MultipleInstancesError when another process holds it, ConfigurationException when there is
         no place for it.
         """
-        path = config.get("lock_file", os.path.join(self.autoscale_home, "lock.file"))
+        path = lock_file_of(config, os.path.join(self.autoscale_home, "lock.file"))
         if not path or config.get("read_only"):
             return NullSingletonLock()
         _require_directory("lock_file", path, "null for no lock")

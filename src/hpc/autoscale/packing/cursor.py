@@ -392,9 +392,9 @@ class Cursor:
     def _by_need_of(self, by_need: ByNeed, units: int, per_node: int) -> Sequence[int]:
         found = by_need(self, units, per_node)
         if self.expr.weighs:
-            shapes = [self.candidates[index].bucket_shape for index in found]
-            count = len(found)
-            weights = [self.expr.weigh(shape, float(count - i)) for i, shape in enumerate(shapes)]
+            those, count, weigh = [self.candidates[i] for i in found], len(found), self.expr.weigh
+            weighed = [weigh(c.bucket_shape, float(count - i)) for i, c in enumerate(those)]
+            weights = [(c.artificial, weight) for c, weight in zip(those, weighed, strict=True)]
             by_weight = sorted(range(count), key=weights.__getitem__, reverse=True)
             found = [found[place] for place in by_weight]
         return found

@@ -260,7 +260,7 @@ class NodeTemplate:
         if self._shapes is None:
             sample, rest = self._sampled(finish)
             if rest is not None:
-                sample = self.new_node("new", "new", finish)
+                sample = self.new_node(self._example.name, "new", finish)
             self._shapes = (
                 shape_of(self.example, table, QUERYABLE_PROPERTIES, deferred),
                 shape_of(sample, table, QUERYABLE_PROPERTIES, deferred),
