@@ -1,5 +1,5 @@
-"""Least cost on random queues with limits and gangs: never dearer than any other way to place the
-same queue.
+"""Least cost on random queues with limits, gangs and licences: never dearer than any other way to
+place the same queue.
 
 The normal run tries 60 queues (about ten seconds); `COST_QUEUES=1000` in the environment of pytest
 tries a thousand."""
@@ -14,6 +14,7 @@ import pytest
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.vm_sizes import use_price_override
 from hpc.autoscale.packing.order import BUILT_IN
@@ -62,7 +63,12 @@ def cluster_of(draw):
 
 
 def jobs_of(draw):
-    """Slots, arrays, gangs, scattered and exclusive jobs in any order."""
+    """Slots, arrays, gangs, scattered and exclusive jobs in any order; in some queues there are
+    licences, of which some jobs take one or more for each slot, or once."""
+    licensed = random.Random(draw.random())
+    free = licensed.choice((0, 1, 3, 10, 30))
+    pool = SharedConsumableResource("licences", "server", free, free)
+    are_there = licensed.random() < 0.5
     jobs = []
     for number in range(draw.randint(1, 12)):
         cores = draw.choice((1, 1, 2, 3, 4, 6, 8))
@@ -73,6 +79,11 @@ def jobs_of(draw):
             asked["exclusive"] = True
         if draw.random() < 0.1:
             asked = [asked, {"or": [{"node.vm_family": "standardFSv2Family"}, {"ncpus": 2}]}]
+        if are_there and licensed.random() < 0.5:
+            taken = SharedConsumableConstraint(
+                pool, licensed.choice((1, 1, 2)), licensed.random() < 0.2
+            )
+            asked = [*(asked if isinstance(asked, list) else [asked]), taken]
         how = draw.randrange(8)
         name = f"job{number}"
         if how == 0:
@@ -142,4 +153,9 @@ def test_limits_and_gangs_occur():
         jobs = jobs_of(random.Random(seed))
         seen["gangs"] += any(job.colocated for job in jobs)
         seen["scattered"] += any(job.packing_strategy == "scatter" for job in jobs)
+        seen["licensed"] += any(
+            isinstance(each, SharedConsumableConstraint)
+            for job in jobs
+            for each in job._constraints
+        )
     assert min(seen.values()) > 3

@@ -2,19 +2,22 @@
 and the best of them is carried out.
 
 The first way is to plan jobs together: those that ask for slots (one or many) by constraints that
-the engine understands wholly, as far as there is room. All others (gangs, jobs that scatter) are
-placed one by one in it, on the nodes that are cheapest for them. Where the limits have room for
-more than all can need, nobody can take a place from anybody: the others are placed first, and the
-rest is one plan. Otherwise the order of the queue holds: only what stands together in the queue is
-planned together, and those who came first are served first. The other ways are first fit under each
-order policy.
+the engine understands wholly, as far as there is room. All others (gangs, jobs that scatter or draw
+on shared pools) are placed one by one in it, on the nodes that are cheapest for them. Where the
+limits have room for more than all can need, nobody can take a place from anybody: the others are
+placed first, and the rest is one plan. Otherwise the order of the queue holds: only what stands
+together in the queue is planned together, and those who came first are served first. The other ways
+are first fit under each order policy.
 
-What cannot be tried on a copy (constraints that must be asked node by node, or that charge pools)
-parts the queue; each part is tried by itself."""
+Shared pools have no copy: they are charged while a way is tried, and then given back.
+
+What cannot be tried on a copy (constraints that must be asked node by node, or that charge pools in
+a way of their own) parts the queue; each part is tried by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from hpc.autoscale import results
@@ -22,6 +25,11 @@ from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.placement import FirstFit, Listener, asked_by
 from hpc.autoscale.leastcost.execution import LeastCost
 from hpc.autoscale.leastcost.queue import EngineCopy, Layout, QueuePlan, Wanted
+from hpc.autoscale.node.constraints import (
+    SharedConsumableConstraint,
+    SharedNonConsumableConstraint,
+    pool_room,
+)
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.order import OrderPolicy, cheapest
@@ -31,6 +39,9 @@ from hpc.autoscale.results.costs import PlanCost
 MOST_PLANNED = 2_000
 """Different constraints in all plans for one queue together; what is left then is placed one by
 one."""
+_CHARGES = (SharedConsumableConstraint, SharedNonConsumableConstraint)
+"""Those of which it is known what they charge."""
+
 _PLAN = 50
 """What any plan costs besides, in different constraints."""
 
@@ -50,9 +61,35 @@ class _QueuedJob:
         self.compiled, self.request = asked_by(job)[:2]
         sorted_ = least_cost.placer.sorting_of(self.compiled)
         self.expr = sorted_.common
-        self.can_be_tried = self.request.units > 0 and not (sorted_.needs_probe or sorted_.pooled)
+        self._pooled = sorted_.pooled
+        # subclasses may charge what nobody knows how to give back
+        are_known = all(type(each) in _CHARGES for each in self._pooled)
+        self.can_be_tried = self.request.units > 0 and are_known and not sorted_.needs_probe
         is_slots = self.can_be_tried and job.node_count <= 0 and not self.request.whole
-        self.is_plain = is_slots and least_cost.can_plan(self.expr)
+        self.is_plain = is_slots and not self._pooled and least_cost.can_plan(self.expr)
+
+    def try_on(self, copy: EngineCopy, units: int) -> int:
+        """Place so many units on a copy by first fit, as far as its pools have enough, which are
+        charged for that; how many it was."""
+        room = min(units, pool_room(self._pooled)) if self._pooled else units
+        if room < (units if self.request.whole else 1):
+            return 0
+        placed = copy.place(self.expr, self.request._replace(units=room))
+        if placed:
+            for each in self._pooled:
+                each.pay(placed)
+        return placed
+
+
+@contextmanager
+def _pools_kept(part: Sequence[_QueuedJob]) -> Iterator[None]:
+    """Afterwards the pools of jobs are as they were."""
+    kept = [(each, each.saved()) for queued in part for each in queued._pooled]
+    try:
+        yield
+    finally:
+        for each, was in kept:
+            each.restore(was)
 
 
 class _Planned(NamedTuple):
@@ -157,7 +194,8 @@ class LeastCostQueue:
         planned = _PlannedWay(least_cost, least_cost.copy(cheapest))
         is_plain = all(queued.is_plain for queued in part)
         try:
-            planned.run(part, others_first=not is_plain and self._is_room(part))
+            with _pools_kept(part):
+                planned.run(part, others_first=not is_plain and self._is_room(part))
         except Exception:
             if self._listener is None:
                 raise
@@ -171,11 +209,12 @@ class LeastCostQueue:
             total = sum(queued.request.units for queued in part)
             for other, tried in least_cost.policies().items():
                 copy = least_cost.copy(tried)
-                for queued in part:
-                    copy.place(queued.expr, queued.request)
-                    hoped = copy.score._replace(units=total)
-                    if best.score.units == total and best.score.is_better_than(hoped):
-                        break
+                with _pools_kept(part):
+                    for queued in part:
+                        queued.try_on(copy, queued.request.units)
+                        hoped = copy.score._replace(units=total)
+                        if best.score.units == total and best.score.is_better_than(hoped):
+                            break
                 if copy.score.is_better_than(best.score):
                     best, moves, policy, name = copy, part, tried, other
         with least_cost.placer.asked_in_order_of(policy):
@@ -257,9 +296,7 @@ class _PlannedWay:
         """Place what is left of a job by first fit."""
         left = self._units_left(queued)
         self.moves.append(queued)
-        self._left[queued] = left - self.copy.place(
-            queued.expr, queued.request._replace(units=left)
-        )
+        self._left[queued] = left - queued.try_on(self.copy, left)
 
     def _plan(self, part: Sequence[_QueuedJob]) -> int:
         """Plan jobs as far as there is room; how many were looked at."""
