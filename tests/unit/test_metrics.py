@@ -253,6 +253,27 @@ def test_azscale_prints_them(run, files, tmp_path, capsys, now):
     assert "the last good pass was 1000 s ago; 1 pass, 0 not good" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("has_health_file", [True, False])
+def test_a_good_pass_ahead_of_the_clock_is_no_good_sign(
+    run, files, tmp_path, capsys, now, has_health_file
+):
+    """A clock that was put back says nothing of whether the loop still runs; that clocks differ by
+    a few seconds does not matter."""
+    run(journal={}, **files)
+    config = tmp_path / "autoscale.json"
+    known = {"cluster_name": "c", "url": "http://none.invalid", "journal": {}, **files}
+    config.write_text(json.dumps(known if has_health_file else {**known, "metrics": {}}))
+    now.now -= 4
+    main(["metrics", "--health", "--max-age", "900", "-c", str(config)])
+    assert "the last good pass was 0 s ago" in capsys.readouterr().out
+    now.now -= 86400
+    with pytest.raises(SystemExit) as end:
+        main(["metrics", "--health", "--max-age", "900", "-c", str(config)])
+    assert end.value.code == 2
+    said = "the last good pass was 24 h ahead of the clock, which was put back; 1 pass"
+    assert said in capsys.readouterr().out
+
+
 def test_the_dashboard_and_the_alerts_use_figures_that_there_are(run, files):
     """Every one of them."""
     run(**files)

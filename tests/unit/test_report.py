@@ -530,6 +530,20 @@ def test_the_live_page_shows_what_the_journal_has(tmp_path: Path) -> None:
     assert ">old<" not in text and ">new<" in text and "<dd>2</dd>" in text
 
 
+def test_the_live_page_goes_on_when_the_clock_is_put_back(tmp_path: Path) -> None:
+    """Passes are taken in at once, whatever their times are."""
+    writer = JournalWriter(tmp_path)
+    writer.write(a_pass_record(60, [a_node_record("old")]))
+    clock = MockClock(START + 3600)
+    application = LiveApplication(LivePage(str(tmp_path), clock))
+    ask(application)
+    clock.now -= 7200
+    for number in range(3):
+        writer.write(a_pass_record(number, [a_node_record(f"new-{number}")]))
+        clock.now += 60
+        assert f">new-{number}<" in ask(application)[2]
+
+
 def test_a_journal_that_cannot_be_read_on_shows_what_was_read(journal: Path) -> None:
     clock = MockClock(START)
     application = LiveApplication(LivePage(str(journal), clock))

@@ -62,6 +62,28 @@ def test_a_compressed_file_is_the_same(tmp_path: Path) -> None:
     assert packed.jobs == plain.jobs and len(plain.jobs) == 2
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_mark_at_the_start_of_a_file_is_passed_over(tmp_path: Path, is_packed: bool) -> None:
+    """Programs for Windows write one."""
+    for number, text in enumerate((swf((1, 0, 0, 60, 1, 60)), SACCT, QSTAT)):
+        marked = "\ufeff" + text
+        file = gzip.compress(marked.encode()) if is_packed else marked
+        found = read(tmp_path / f"marked-{number}", file)
+        assert found.jobs == read(tmp_path / f"plain-{number}", text).jobs and found.jobs
+
+
+@pytest.mark.parametrize("odd", ["²", "9" * 5000, "-4", "1e3"])
+def test_what_is_no_whole_number_sets_its_job_aside(tmp_path: Path, odd: str) -> None:
+    """Whatever looks like one; the others are read."""
+    sacct = read(tmp_path / "sacct", SACCT.replace("|2|16|", f"|{odd}|{odd}|"))
+    assert [job.name for job in sacct.jobs] == ["14"]
+    assert "1 line set aside: the number of cores is unknown: line 2" in " ".join(
+        sacct.set_aside.sentences()
+    )
+    second = QSTAT.replace("1234", "77").replace("ncpus = 8", f"ncpus = {odd}")
+    assert [job.name for job in read(tmp_path / "qstat", QSTAT + second).jobs] == ["1234"]
+
+
 def test_more_fields_than_the_standard_has_are_passed_over(tmp_path: Path) -> None:
     line = swf((1, 0, 0, 60, 1, 60)).strip() + " {1241,1241} q_2w 1:ppn=12\n"
     assert len(read(tmp_path / "log", line).jobs) == 1

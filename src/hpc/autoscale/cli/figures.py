@@ -20,6 +20,7 @@ from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.parsing import seconds_type
 from hpc.autoscale.errors import AutoscaleError, counted
+from hpc.autoscale.explaining.words import ago, lies_ahead
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal import PassRecord
@@ -98,12 +99,17 @@ class MetricsCommands(CommandLine):
             print(json.dumps({**asdict(known), "age": age}, indent=2))
         else:
             print(_in_words(known, age))
-        if max_age is not None and (age is None or age > max_age):
+        if max_age is not None and (age is None or age > max_age or lies_ahead(age)):
             raise SystemExit(UNHEALTHY)
 
 
 def _in_words(known: Health, age: float | None) -> str:
-    said = "no pass was good yet" if age is None else f"the last good pass was {age:.0f} s ago"
+    if age is None:
+        said = "no pass was good yet"
+    elif lies_ahead(age):
+        said = f"the last good pass was {ago(age)}"
+    else:
+        said = f"the last good pass was {max(0.0, age):.0f} s ago"
     why = f": {known.last_error}" if known.last_error else ""
     passes, bad = counted(known.passes, "pass"), known.failed + known.with_errors
     return f"{said}; {passes}, {bad} not good{why}"

@@ -15,7 +15,7 @@ from hpc.autoscale.cli.standing import STATES, LimitStanding, Standing
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.limit_words import limit_in_words
-from hpc.autoscale.explaining.words import in_time
+from hpc.autoscale.explaining.words import ago, in_time
 from hpc.autoscale.lockstate import Lock, LockState
 from hpc.autoscale.plaintext import cut_to, on_one_line
 
@@ -147,7 +147,7 @@ def _said_of_error(standing: Standing, width: int) -> Iterator[Line]:
         return
     text = on_one_line(end.error)
     if end.last_good is not None:
-        text += f" (the last good one began {in_time(standing.at - end.last_good)} ago)"
+        text += f" (the last good one began {ago(standing.at - end.last_good)})"
     for line in _wrapped(text, width - 2, 3):
         yield Line(f"  {line}", "bad")
 
@@ -156,7 +156,7 @@ def _said_of_passes(standing: Standing) -> str:
     """The last pass and the next one, in words."""
     if standing.last_pass is None:
         return "no pass so far"
-    said = f"last pass {in_time(standing.at - standing.last_pass)} ago"
+    said = f"last pass {ago(standing.at - standing.last_pass)}"
     end = standing.last_end
     if end is not None:
         took = "" if end.took is None else f" {_seconds(end.took)}"

@@ -31,6 +31,22 @@ def in_time(seconds: float) -> str:
     return f"{seconds / 86400:.0f} days"
 
 
+_CLOCKS_DIFFER = 5.0
+
+
+def lies_ahead(age: float) -> bool:
+    """Whether what is so many seconds old lies ahead, as after a clock was put back; by a few
+    seconds clocks differ anyway."""
+    return age < -_CLOCKS_DIFFER
+
+
+def ago(seconds: float) -> str:
+    """How long ago something was: `4 min ago`."""
+    if lies_ahead(seconds):
+        return f"{in_time(-seconds)} ahead of the clock, which was put back"
+    return f"{in_time(seconds)} ago"
+
+
 def at_time(when: float) -> str:
     """A unix time that lies ahead: `in 4 min (14:03:20 UTC)`."""
     said = datetime.fromtimestamp(when, UTC).strftime("%H:%M:%S UTC")

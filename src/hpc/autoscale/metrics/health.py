@@ -72,8 +72,9 @@ class Health:
         )
 
     def age(self, now: float) -> float | None:
-        """Seconds since the last good pass; None when there was none."""
-        return None if self.last_good_pass is None else max(0.0, now - self.last_good_pass)
+        """Seconds since the last good pass, negative where that lies ahead, as after the clock was
+        put back; None when there was none."""
+        return None if self.last_good_pass is None else now - self.last_good_pass
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Put it into the file. HealthError when that is impossible."""

@@ -84,7 +84,7 @@ class LivePage:
         self._journal = Follower(journal)
         self._clock = clock
         self._turn = threading.Lock()
-        self._not_before = 0.0
+        self._rests_since = self._not_before = 0.0
         self._history = History()
         self._last: PassRecord | None = None
         self._problem = ""
@@ -138,7 +138,7 @@ class LivePage:
     def _read_on(self) -> None:
         """Take in what was added to the journal, unless that was done a moment ago."""
         began = self._clock.time()
-        if began < self._not_before:
+        if self._rests_since <= began < self._not_before:  # unless the clock was put back
             return
         problem = ""
         try:
@@ -156,7 +156,10 @@ class LivePage:
     def _rest(self, began: float) -> None:
         """Let a journal that takes long to read or to draw be read seldom."""
         now = self._clock.time()
-        self._not_before = max(self._not_before, now + max(1.0, 3 * (now - began)))
+        until = now + max(1.0, 3 * (now - began))
+        if self._rests_since <= now:
+            until = max(until, self._not_before)
+        self._rests_since, self._not_before = now, until
 
     def _begin(self) -> None:
         self._history, self._last = History(), None

@@ -23,6 +23,7 @@ SACCT_COLUMNS = (
 """What to ask sacct for."""
 
 _PBS_TIME = "%a %b %d %H:%M:%S %Y"
+_DIGITS = 18
 _JOB_LINE = re.compile(r"Job Id:\s*(\S+)")
 _ATTRIBUTE = re.compile(r"\s+([\w.]+) = (.*)$")
 _SIZE = re.compile(r"([\d.]+)\s*([kmgtp]?)i?(b|w?)([nc]?)$", re.IGNORECASE)
@@ -74,8 +75,8 @@ def read_sacct(path: str, lines: Iterable[str]) -> Trace:
 def _sacct_job(number: int, row: Mapping[str, str], set_aside: SetAside) -> TraceJob | None:
     submitted, start, end = (_iso(row[name]) for name in ("submit", "start", "end"))
     given = (row.get(name, "") for name in ("ncpus", "alloccpus", "reqcpus"))
-    cores = next((int(word) for word in given if word.isdigit() and int(word) > 0), 0)
-    nodes = int(row.get("nnodes", "")) if row.get("nnodes", "").isdigit() else 0
+    cores = next((count for word in given if (count := _whole(word))), 0)
+    nodes = _whole(row.get("nnodes", "")) or 0
     tres = dict(_pairs(row.get("alloctres") or row.get("reqtres") or ""))
     memory = _size(tres.get("mem", ""))
     if memory is None:
@@ -84,7 +85,7 @@ def _sacct_job(number: int, row: Mapping[str, str], set_aside: SetAside) -> Trac
     array, _, task = row["jobid"].partition("_")
     asked = {
         "memory": memory,
-        "gpus": int(gpus) if gpus.isdigit() else None,
+        "gpus": _whole(gpus),
         "partition": row.get("partition", ""),
         "after": _after(row.get("dependency", ""), task),
         "array": array if task else "",
@@ -191,7 +192,7 @@ def _qstat_job(
     array, _, task = name.partition(".")[0].partition("[")
     asked = {
         "memory": _size(said.get("resource_list.mem", "")),
-        "gpus": int(gpus) if gpus.isdigit() else None,
+        "gpus": _whole(gpus),
         "queue": said.get("queue", ""),
         "after": _after(said.get("depend", ""), task),
         "array": f"{array}[]" if task else "",
@@ -201,8 +202,8 @@ def _qstat_job(
         set_aside,
         name.partition(".")[0],
         (submitted, start, end),
-        int(wanted) if wanted.isdigit() else 0,
-        int(nodes) if nodes.isdigit() else 0,
+        _whole(wanted) or 0,
+        _whole(nodes) or 0,
         duration_of(said.get("resource_list.walltime", "")),
         said.get("job_owner", "").partition("@")[0],
         asked,
@@ -281,7 +282,7 @@ def _pbs_time(text: str | None) -> float | None:
     try:
         return datetime.strptime((text or "").strip(), _PBS_TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return float(text) if text and text.strip().isdigit() else None
+        return _whole((text or "").strip())
 
 
 def duration_of(text: str) -> float | None:
@@ -289,9 +290,15 @@ def duration_of(text: str) -> float | None:
     by a number alone, and seconds PBS: neither prints one)."""
     days, _, rest = text.strip().rpartition("-")
     parts = rest.split(":")
-    if not (days or "0").isdigit() or not all(part.isdigit() for part in parts):
-        return None
-    seconds = 0.0
-    for part in parts:
-        seconds = seconds * 60 + int(part)
-    return float(int(days or 0) * 86400 + seconds) or None
+    whole_days, seconds = _whole(days or "0"), 0.0
+    for count in map(_whole, parts):
+        if count is None:
+            return None
+        seconds = seconds * 60 + count
+    return None if whole_days is None else float(whole_days * 86400 + seconds) or None
+
+
+def _whole(text: str) -> int | None:
+    """A whole number that is not negative; None for any other text, and for one that is longer than
+    any program writes."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None

@@ -78,7 +78,8 @@ def _read(path: str, file: BinaryIO, form: str | None, memory_unit: str) -> Trac
     start = file.read(2)
     file.seek(0)
     plain = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
-    with io.TextIOWrapper(plain, encoding="utf-8", errors="replace") as text:
+    # programs for Windows begin a file with a mark
+    with io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace") as text:
         first = list(islice(text, _LOOKED_AT))
         name = form or next((n for n, (is_it, _) in FORMS.items() if is_it(first)), None)
         if name is None:
