@@ -1,6 +1,7 @@
 """Addresses in a journal that `azscale journal scrub` writes anew."""
 
 import ipaddress
+import json
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -50,3 +51,46 @@ def test_hosts_that_are_known_by_their_addresses(scrubbed):
     assert aliases == [node["PrivateIp"] for node in found]
     assert aliases == sorted(set(aliases)) and not {*names} & {*aliases}
     assert all(map(ipaddress.ip_address, aliases))
+
+
+METADATA = {
+    "user": "alice",
+    "owner": "bob",
+    "limits": {"bob": 3},
+    "cmd": "cd /home/carol/run && ./x; ~/bin/y",
+    "env": {"SUBMIT_HOST": "login01.corp.example.com", "V6": "at [2001:db8:7::1]:22"},
+}
+SECTION = {
+    "server": "pbs01.corp.example.com",
+    "broker": "redis://redis07.corp.example.com:6379/0",
+    "ip": "10.9.8.7",
+}
+NOTE = (
+    "not told: Permission denied: /home/henry/.ssh/id_rsa via 10.9.8.7 on pbs01.corp.example.com."
+)
+
+
+def test_what_drivers_and_users_say_has_no_names_either(scrubbed):
+    """Users that are keys somewhere, machines in a driver's own section, addresses that are no
+    node's, paths and addresses within texts; what is said twice is said alike."""
+    job = {"name": "7", "constraints": [], "metadata": METADATA}
+    record = replace(a_pass_record(1), jobs=[job])
+    config = {"cluster_name": "first", "mysched": SECTION, "nodearrays": {"htc": {"x": 1}}}
+    found = scrubbed(replace(record, config=config, did={"notes": [NOTE], "errors": []}))
+    text = json.dumps([found.config, found.jobs, found.did])
+    names = ("alice", "bob", "carol", "login01", "example.com", "2001:db8:7::1", "pbs01", "redis07")
+    for name in (*names, "10.9.8.7", "henry", "id_rsa", "/home", "bin/y"):
+        assert name not in text, name
+    section, told = found.config["mysched"], found.jobs[0]["metadata"]
+    assert list(section) == list(SECTION) and told.keys() == METADATA.keys()
+    assert told["limits"] == {told["owner"]: 3}
+    (note,) = found.did["notes"]
+    assert note.endswith(f" via {section['ip']} on {section['server']}.")
+    assert ipaddress.ip_address(section["ip"]) and urlsplit(section["broker"]).port == 6379
+    assert found.config["nodearrays"] == {"htc": {"x": 1}}
+
+
+def test_times_and_versions_are_no_addresses(scrubbed):
+    """Nor are this machine's own address, names of buckets, and rates."""
+    said = ["at 2026-01-01T12:30:45Z, 12:30:45", "htc/Standard_F4s 4/5", "127.0.0.1 1.2.3"]
+    assert scrubbed(a_pass_record(1, errors=said)).did["errors"] == said

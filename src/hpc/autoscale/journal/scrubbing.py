@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.config import config_schema
 from hpc.autoscale.journal.records import PassRecord
 from hpc.autoscale.journal.state import changed_texts
 
@@ -23,14 +24,26 @@ _PIECES = re.compile(r"([@.])")
 _NUMBER = re.compile(r"\d*$")
 _NODE = re.compile(r"-\d+$")
 _PERSON = re.compile(
-    r"user|owner|account|mail|group|project|created_?by|submitter|team", re.IGNORECASE
+    r"user|owner|account|mail|(?<!placement)(?<!placement_)group|project|created_?by|submitter|team",
+    re.IGNORECASE,
 )
 _WORDS_OF_OURS = (
     *("create", "start", "delete", "drain", "undrain", "join", "running", "slots", "nodes"),
     *("idle", "failed", "overdue", "marked", "gang", "surplus", "unfinished", "asked", "loop"),
 )
 _PLACES = ("address", "server", "host")
-_OF_THE_PROTOCOL = ("Status", "TargetState", "Template", "MachineType", "Region", "State")
+# keys under which people name machines
+_MACHINE = re.compile(r"server|host|broker|url|address", re.IGNORECASE)
+_HOST_NAME = re.compile(r"[a-z0-9][\w.\-]*", re.IGNORECASE)
+# what may be an address of IPv4 or IPv6, and paths of two names at least, within a text
+_ADDRESS = re.compile(
+    r"(?<![\w.:])(?:\d+(?:\.\d+){3}|[0-9a-f]*:[0-9a-f:]*:[0-9a-f.]*)(?![\w:])", re.I
+)
+_PATH = re.compile(r"(?<![\w/.~:\-])~?(?:/[\w.+\-]*\w){2,}")
+_OF_THE_PROTOCOL = (
+    *("Status", "TargetState", "State"),
+    *("Template", "MachineType", "Region", "PlacementGroupId"),
+)
 
 
 class Aliases:
@@ -40,6 +53,7 @@ class Aliases:
         self._found: dict[str, set[str]] = {}
         self._kept: set[str] = set(_WORDS_OF_OURS)
         self._arrays: set[str] = set()
+        self._seen: set[str] = set()
         self._known: dict[str, str] = {}
         self._odd: list[str] = []
 
@@ -53,6 +67,17 @@ class Aliases:
             self._add("host", each.get("hostname"))
             self._learn_people({"user": str(each.get("ssh") or "").rpartition("@")[0]})
         self._add("host", record.by.get("host"))
+        self._learn_nodes_and_jobs(record)
+        for each in (record.config, record.nodes, record.jobs, record.hosts):
+            self._learn_people(each)
+        ours = config_schema()["properties"]
+        for section, value in record.config.items():
+            self._look_through(value, section in ours)
+        for own in fields(record):
+            if own.name != "config":
+                self._look_through(getattr(record, own.name))
+
+    def _learn_nodes_and_jobs(self, record: PassRecord) -> None:
         for node in record.nodes:
             self._arrays.add(str(node.get("Template")))
             self._kept.add(str(node.get("Name")))
@@ -61,14 +86,12 @@ class Aliases:
             self._kept.update(str(node.get(key)) for key in _OF_THE_PROTOCOL)
         for host in record.hosts:
             self._add("host", host.get("hostname"))
+            for name in host.get("job-ids") or ():
+                self._add("job", name)
         for job in record.jobs:
             self._add("job", job.get("name"))
             for name in job.get("executing-hostnames") or ():
                 self._add("host", name)
-        for each in (record.config, record.nodes, record.jobs, record.hosts):
-            self._learn_people(each)
-        for own in fields(record):
-            self._keep_keys(getattr(record, own.name))
 
     def _learn_server(self, config: Mapping[str, Any]) -> None:
         entries = config.get("clusters")
@@ -92,14 +115,40 @@ class Aliases:
             elif is_person:
                 self._add("user", value)
 
-    def _keep_keys(self, value: Any) -> None:
+    def _look_through(self, value: Any, is_ours: bool = True, is_machine: bool = False) -> None:
+        """Keep keys, but for those that are not ours: of metadata, and of sections that are a
+        driver's. There machines are known by their keys. Addresses and paths are so anywhere."""
         if isinstance(value, Mapping):
             for key, below in value.items():
-                self._kept.add(str(key))
-                self._keep_keys(below)
+                if is_ours:
+                    self._kept.add(str(key))
+                names_machine = not is_ours and bool(_MACHINE.search(str(key)))
+                self._look_through(below, is_ours and key != "metadata", names_machine)
         elif isinstance(value, list | tuple):
             for below in value:
-                self._keep_keys(below)
+                self._look_through(below, is_ours, is_machine)
+        elif isinstance(value, str):
+            if is_machine:
+                self._learn_machine(value)
+            if value not in self._seen:
+                self._seen.add(value)
+                self._learn_text(value)
+
+    def _learn_machine(self, text: str) -> None:
+        try:
+            name = urlsplit(text if "//" in text else f"//{text}").hostname
+        except ValueError:
+            return
+        if name and name != "localhost" and _HOST_NAME.fullmatch(name):
+            self._add("server", name)
+
+    def _learn_text(self, text: str) -> None:
+        """The addresses and paths in a text."""
+        for word in _ADDRESS.findall(text):
+            if _version_of(word) and not ipaddress.ip_address(word).is_loopback:
+                self._add("address", word)
+        for path in _PATH.findall(text):
+            self._add("path", path)
 
     def _add(self, kind: str, name: Any) -> None:
         if isinstance(name, str) and name:
@@ -210,8 +259,19 @@ def _other_address(number: int, version: int | None) -> str:
 
 
 def _stand_ins(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """What stands for names. Names of the same beginning have the same one again, numbers at their
-    ends stay, and the order is as before. Numbers alone tell nothing, and stay."""
+    """What stands for names. Names of the same beginning have the same one again, and numbers at
+    their ends stay; where the order would then be another one, as of numbers in hexadecimal digits,
+    they are numbered anew. Numbers alone tell nothing, and stay."""
+    found = dict(_by_stems(kind, names))
+    for order in (ht.name_order, str):
+        before = sorted(found, key=order)
+        if [found[name] for name in before] != sorted(found.values(), key=order):
+            ranked, width = sorted(found, key=ht.name_order), len(str(len(found)))
+            return ((name, f"{kind}-{rank:0{width}}") for rank, name in enumerate(ranked, 1))
+    return iter(found.items())
+
+
+def _by_stems(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     stems: dict[str, list[str]] = {}
     for name in names:
         stem = _NUMBER.sub("", name)
@@ -219,5 +279,6 @@ def _stand_ins(kind: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
             stems.setdefault(stem, []).append(name)
     for index, stem in enumerate(sorted(stems, key=ht.name_order)):
         letters = "".join(chr(97 + index // 26**power % 26) for power in (3, 2, 1, 0))
+        dash = "-" if stem.endswith("-") else ""
         for name in stems[stem]:
-            yield name, f"{kind}-{letters}{'-' if name != stem else ''}{name[len(stem) :]}"
+            yield name, f"{kind}-{letters}{dash}{name[len(stem) :]}"

@@ -149,7 +149,7 @@ def _with_texts(content: bytes, change: Callable[[str], str]) -> bytes:
         tables = db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         for (table,) in tables:
             rows = db.execute(f'SELECT * FROM "{table}"').fetchall()
-            new = [tuple(change(v) if isinstance(v, str) else v for v in row) for row in rows]
+            new = [tuple(_with_text(value, change) for value in row) for row in rows]
             if new == rows:
                 continue
             db.execute(f'DELETE FROM "{table}"')
@@ -158,6 +158,14 @@ def _with_texts(content: bytes, change: Callable[[str], str]) -> bytes:
         db.commit()
         db.execute("VACUUM")  # what was deleted would still be there, between the rows
         return db.serialize()
+
+
+def _with_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A value with what it says changed. Names that may be no UTF-8 are kept as bytes."""
+    if isinstance(value, bytes):
+        text = value.decode(errors="surrogateescape")
+        return change(text).encode(errors="surrogateescape")
+    return change(value) if isinstance(value, str) else value
 
 
 def in_directory(directory: str) -> dict[str, str]:
