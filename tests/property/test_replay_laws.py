@@ -20,8 +20,8 @@ FIRST = int(os.environ.get("REPLAY_FIRST", "0"))
 """The seed of the first of them."""
 
 FOUND = (11, 12, 13, 137)
-"""Sites at which something was found once: gangs and groups of request sets in a journal for others,
-workers that are given back, and nodearrays of a request set that are in two clusters."""
+"""Sites at which something was found once: gangs and groups of request sets in a journal for
+others, workers that are given back, and nodearrays of a request set that are in two clusters."""
 
 PASSES = 12
 
