@@ -4,7 +4,6 @@ the jobs that `site.new_jobs` makes, and the hosts that `site.new_hosts` makes."
 import importlib
 import json
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,13 @@ class Driver(GenericDriver):
 
 
 class SiteCommand:
-    """Runs commands; `errors` is what the last one printed on stderr."""
+    """Runs commands; `errors` is what the last one printed on stderr, and `code` its exit code."""
 
     def __init__(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.path = home / "autoscale.json"
         self._capsys = capsys
         self.errors = ""
+        self.code: object = 0
 
     def serve(self, site: Site, **config: Any) -> None:
         """Be the command of a site from now on, with these keys beside those of its
@@ -43,8 +43,11 @@ class SiteCommand:
 
     def __call__(self, command: str, *words: str) -> str:
         """What a command prints on stdout, whatever its exit code is."""
-        with suppress(SystemExit):
+        self.code = 0
+        try:
             cli.main([command, "-c", str(self.path), *words])
+        except SystemExit as end:
+            self.code = end.code
         printed = self._capsys.readouterr()
         self.errors = printed.err
         return printed.out

@@ -67,6 +67,14 @@ class Play:
                 raise AssertionError(step)
 
 
+def beside_one_that_is_away(site, name):
+    """The cluster of a site is `east`, beside one of this name at an address where nobody is."""
+    keys = site.simulator.connection("c")
+    known = {key: site.config.pop(key) for key in keys}
+    away = {**known, "name": name, "url": "http://127.0.0.1:9"}
+    site.config["clusters"] = [{**known, "name": "east"}, away]
+
+
 @pytest.fixture
 def explained(tmp_path, monkeypatch, site_command):
     """What azscale explain prints for a row."""
@@ -79,6 +87,8 @@ def explained(tmp_path, monkeypatch, site_command):
         own = row.get("config", {})
         with a_site(tmp_path, *setting, **row.get("lifecycle", {})) as site:
             site.config.update({k: v for k, v in own.items() if k != "password"})
+            if "absent" in row:
+                beside_one_that_is_away(site, row["absent"])
             play = Play(site)
             play.jobs(row["jobs"])
             for step in row.get("steps", ()):

@@ -246,15 +246,16 @@ class SeveralClusters(SelectingBinding):
         """The status of one cluster, with the names that it goes by here."""
         if name not in self.away:
             status = self._answers[name].status
-            is_usable = status.target_state != "Terminated"
+            ends = status.target_state == "Terminated"
+            closed = f"the target state of cluster {name} is Terminated" if ends else ""
         else:
             last = self._last(name)
             status = last.status if last else ClusterStatus(max_count=0, max_core_count=0)
-            is_usable = False
+            closed = ClusterAway.__name__
         part = copy.copy(status)
         part.nodes = None
         part.nodearrays = [
-            _renamed(name, array, is_usable)
+            _renamed(name, array, closed)
             for array in status.nodearrays or ()
             if hasattr(array, "buckets")
         ]
@@ -491,8 +492,9 @@ def _read(member: Member, nodes: bool) -> Look:
     return Look(status, list(replies[-1].nodes or ()))
 
 
-def _renamed(cluster: str, array: Any, is_usable: bool) -> ClusterNodearrayStatus:
-    """A nodearray by the name that it has here. Nothing is placed where it is not usable."""
+def _renamed(cluster: str, array: Any, closed: str) -> ClusterNodearrayStatus:
+    """A nodearray by the name that it has here. `closed`: why nothing is placed there; empty where
+    something may be."""
     renamed: ClusterNodearrayStatus = copy.copy(array)
     renamed.name = qualified(cluster, str(array.name))
     renamed.buckets = []
@@ -501,8 +503,8 @@ def _renamed(cluster: str, array: Any, is_usable: bool) -> ClusterNodearrayStatu
         if isinstance(bucket.bucket_id, str):
             own.bucket_id = qualified(cluster, bucket.bucket_id)
         own.active_nodes = [qualified(cluster, str(n)) for n in bucket.active_nodes or ()] or None
-        if not is_usable:
-            own.valid = False
+        if closed:
+            own.valid, own.invalid_reason = False, closed
         renamed.buckets.append(own)
     return renamed
 

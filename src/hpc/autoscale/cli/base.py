@@ -433,10 +433,10 @@ class CommandLine(ABC):
         self,
         given: Sequence[dict[str, Any]],
         nodes: Sequence[Node],
-        buckets: Sequence[NodeBucket],
+        node_mgr: NodeManager,
     ) -> None:
         """Warn of names in constraints that nothing has."""
-        self._warn_once(*unknown_in_constraints(given, nodes, buckets))
+        self._warn_once(*unknown_in_constraints(given, nodes, node_mgr))
 
     def _say_if_nothing(
         self,

@@ -74,7 +74,7 @@ class ClusterCommands(CommandLine):
         holds = node_mgr.holds
         held = {id(bucket): holds.of(bucket) if holds else None for bucket in every}
         shown = {id(bucket): _with_limits(bucket, held[id(bucket)], weights) for bucket in every}
-        self._doubt_constraints(given, list(shown.values()), every)
+        self._doubt_constraints(given, list(shown.values()), node_mgr)
         asked = ((bucket, _Offered(bucket, shown[id(bucket)])) for bucket in every)
         buckets = [b for b, offered in asked if all(map(offered.satisfies, constraints))]
         self._say_if_nothing(buckets, constraints, every)

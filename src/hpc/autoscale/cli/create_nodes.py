@@ -12,7 +12,7 @@ from hpc.autoscale.cli.argtypes import json_type
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_failed
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
-from hpc.autoscale.cli.unknown import check_vm_sizes
+from hpc.autoscale.cli.unknown import check_is_read, check_vm_sizes
 from hpc.autoscale.config.naming import checked_placement_group
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
@@ -97,7 +97,7 @@ class CreationCommands(CommandLine):
         self._understood(given)
         buckets = node_mgr.get_buckets()
         check_vm_sizes(given, "", buckets)
-        self._doubt_constraints(given, (), buckets)
+        self._doubt_constraints(given, (), node_mgr)
         wanted = _wish(nodearray, vm_size, placement_group, exclusive, exclusive_task)
         # one task per node makes as many nodes as there are slots
         by_slots = slots if slots and not exclusive_task else None
@@ -193,6 +193,7 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
     buckets = node_mgr.get_buckets()
     arrays = dict.fromkeys(bucket.nodearray for bucket in buckets)
     if nodearray and nodearray not in arrays:
+        check_is_read(nodearray, node_mgr)
         known = [p for p in node_mgr.problems if p.startswith(f"nodearray {nodearray}:")]
         if any(b.nodearray == nodearray for b in node_mgr.get_invalid_buckets()):
             known.append(f"nodearray {nodearray}: CycleCloud says that no VM size of it is valid")

@@ -22,6 +22,7 @@ from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.drivers import RequestSetDriver
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.trouble import verdict_on_trouble
+from hpc.autoscale.cli.unknown import check_is_read
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
 from hpc.autoscale.explaining.asking import AskAgain, Hypothesis, Queue
 from hpc.autoscale.explaining.fixes import like
@@ -253,6 +254,7 @@ def _of(kind: str, name: str, scene: Scene) -> Verdict:
         return explain_node(node, scene)
     if buckets:
         return explain_buckets(name, buckets, scene)
+    check_is_read(name, scene.calculator.node_mgr)
     names: dict[str, Callable[[], list[str]]] = {
         "node": lambda: [str(node.name) for node in scene.nodes],
         "bucket": lambda: bucket_names(scene),

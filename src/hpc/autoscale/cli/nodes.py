@@ -76,7 +76,7 @@ class NodeCommands(CommandLine):
         check_vm_sizes(given, "", buckets)
         every = calculator.finish().compute_nodes
         Leaving(calculator.node_history, every, Faults())  # writes how far they are
-        self._doubt_constraints(given, every, buckets)
+        self._doubt_constraints(given, every, calculator.node_mgr)
         nodes = [n for n in every if all(c.satisfied_by_node(n) for c in constraints)]
         self._say_if_nothing(nodes, constraints, every)
         columns = self._columns(config, output_columns, "nodes", output_format)

@@ -175,11 +175,11 @@ class _AzScaleCLI(
         self,
         given: Sequence[dict[str, Any]],
         nodes: Sequence[Node],
-        buckets: Sequence[NodeBucket],
+        node_mgr: NodeManager,
     ) -> None:
         """MistakenWord for names that nothing has."""
-        wrong = unknown_in_constraints(given, nodes, buckets)
-        if wrong and (nodes or buckets):
+        wrong = unknown_in_constraints(given, nodes, node_mgr)
+        if wrong and (nodes or node_mgr.get_buckets()):
             raise MistakenWord("; ".join(wrong))
         self._warn_once(*wrong)
 

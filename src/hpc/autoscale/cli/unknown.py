@@ -17,8 +17,10 @@ from functools import partial
 from typing import Any
 
 from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
+from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
-from hpc.autoscale.errors import MistakenWord, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
+from hpc.autoscale.explaining.refusals import clusters_away
 from hpc.autoscale.explaining.words import a_property
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
@@ -30,6 +32,7 @@ from hpc.autoscale.node.constraints import (
     get_constraints,
 )
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
 
 # what -o takes beside names of columns
 WIDE = "wide"
@@ -74,19 +77,33 @@ def _names_of_buckets() -> Iterator[str]:
 
 
 def unknown_in_constraints(
-    given: Sequence[dict[str, Any]], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
+    given: Sequence[dict[str, Any]], nodes: Sequence[Node], node_mgr: NodeManager
 ) -> list[str]:
     """A sentence on each unknown resource and each unknown nodearray in constraints, given as JSON.
 
-    Unknown is what no node has, and no bucket's example node.
+    Unknown is what no node has, and no bucket's example node. AutoscaleError for a nodearray of one
+    of several clusters that does not answer, unless a node has it.
     """
+    buckets = node_mgr.get_buckets()
     resources = unknown_resources(get_constraints(given), nodes, buckets)
-    return [*resources, *_unknown_nodearrays(given, nodes, buckets)]
+    unknown = list(_unknown_nodearrays(given, nodes, buckets))
+    for name, _ in unknown:
+        check_is_read(name, node_mgr)
+    return [*resources, *(text for _, text in unknown)]
+
+
+def check_is_read(name: str, node_mgr: NodeManager) -> None:
+    """AutoscaleError for the name of what one of several clusters may have that does not answer:
+    nobody can tell of it."""
+    cluster = cluster_named(name, clusters_away(node_mgr))
+    if cluster is not None:
+        raise AutoscaleError(f"{name!r}: cluster {cluster} does not answer")
 
 
 def _unknown_nodearrays(
     given: Sequence[dict[str, Any]], nodes: Iterable[Node], buckets: Iterable[NodeBucket]
-) -> Iterator[str]:
+) -> Iterator[tuple[str, str]]:
+    """Each nodearray that nothing has, and a sentence on it."""
     named = dict.fromkeys(name for _, name in values_named(given, NODEARRAYS))
     if not named:
         return
@@ -97,10 +114,8 @@ def _unknown_nodearrays(
     known = list(dict.fromkeys(every))
     for name in named:
         if not any(fnmatchcase(each, name) for each in known):
-            yield (
-                f"no node is in a nodearray {name!r}, and none could"
-                f" be{did_you_mean(name, known)}"
-            )
+            guess = did_you_mean(name, known)
+            yield name, f"no node is in a nodearray {name!r}, and none could be{guess}"
 
 
 def unknown_resources(

@@ -7,7 +7,8 @@ cluster something is.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from hpc.autoscale.errors import did_you_mean
@@ -39,6 +40,13 @@ def split_name(name: str) -> tuple[str, str]:
     """The cluster of a qualified name, empty where it has none, and the name that it has there."""
     cluster, separator, own = name.partition(SEPARATOR)
     return (cluster, own) if separator else ("", name)
+
+
+def cluster_named(name: str, clusters: Collection[str]) -> str | None:
+    """The first of some clusters that stands before a name, or that a shell pattern of names has
+    there; None where none does."""
+    wanted, _ = split_name(name)
+    return next((each for each in clusters if fnmatchcase(each, wanted)), None)
 
 
 def members_of(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -47,6 +47,7 @@ CODES: dict[str, CauseKind] = {
     "SubscriptionBackoff": CauseKind(_TIMED, Stand.WAITS, "The subscription cannot be used."),
     "Busy": CauseKind(_BUSY, Stand.WAITS, "The machines that would do have other work."),
     "PoolEmpty": CauseKind(_BUSY, Stand.WAITS, "What jobs share, such as licences, is used up."),
+    "ClusterAway": CauseKind(_CLUSTER, Stand.WAITS, "One of several clusters does not answer."),
     "BucketLimit": CauseKind(_CLUSTER, Stand.WAITS, "The server has no room for more of a size."),
     "NodearrayLimit": CauseKind(_CLUSTER, Stand.WAITS, "MaxCoreCount or MaxCount of a nodearray."),
     "ClusterLimit": CauseKind(_CLUSTER, Stand.WAITS, "MaxCoreCount or MaxCount of the cluster."),

@@ -15,6 +15,8 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.holds import HeldBack, ShutOff
+from hpc.autoscale.config.clusters import cluster_named, split_name
+from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.explaining.codes import CODES, OF_BACKOFF
 from hpc.autoscale.explaining.limit_words import (
@@ -50,7 +52,6 @@ from hpc.autoscale.results.verdicts import Cause, Stand
 from hpc.autoscale.shown import Shown
 
 LONGEST_TEXT = 300
-_WHERE_ARRAYS = ("nodearray", "node.nodearray")
 _REASONS = {
     "autoscale.enabled=false": "NodearrayDisabled",
     "NotActivated": "SizeNotActivated",
@@ -126,9 +127,8 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
         note(Found("Constraint", (said,), said), None)
     for pool in why.unpaid:
         note(pool_cause(pool, why.request.units), None)
-    for bucket, reason in node_mgr.get_unusable():
-        if job.is_served_by(bucket):
-            note(unusable_cause(bucket, reason), bucket)
+    for each, of_bucket in _out_of_use(job, node_mgr, known):
+        note(each, of_bucket)
     for each in found.values():
         _finish(each, job)
     return sorted(found.values(), key=_order)
@@ -152,12 +152,20 @@ def _order(found: Found) -> tuple[object, ...]:
     return found.is_never, found.nearness, until, -len(found.buckets)
 
 
+def clusters_away(node_mgr: NodeManager) -> tuple[str, ...]:
+    """Of several clusters those that are set aside in this pass, by name."""
+    return tuple(getattr(node_mgr.cluster_bindings, "away", ()))
+
+
 class Known:
     """What resources and values the nodes of a cluster have, worked out when it is asked for."""
 
     def __init__(self, node_mgr: NodeManager) -> None:
         self.buckets = node_mgr.get_buckets()
         self.unusable = [bucket for bucket, _ in node_mgr.get_unusable()]
+        # of several clusters those that are set aside, and those of them that were never read
+        self.away = clusters_away(node_mgr)
+        self.never_read: Sequence[str] = getattr(node_mgr.cluster_bindings, "never_read", ())
         self._resources: dict[str, None] | None = None
         self._values: dict[str, list[object]] = {}
         # by what is unknown: guesses take long, and thousands of buckets say the same
@@ -236,6 +244,29 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
     return Found(code, (reject.code,) if code == "NoAlternative" else (text,), text)
 
 
+def _out_of_use(
+    job: Job, node_mgr: NodeManager, known: Known
+) -> Iterator[tuple[Found, NodeBucket | None]]:
+    """Buckets that would do and that nobody can use, and clusters that are set aside and of which
+    nobody can tell whether they would do: those whose nodearrays the job names; where it names
+    none, those that were never read."""
+    for bucket, reason in node_mgr.get_unusable():
+        if job.is_served_by(bucket):
+            yield unusable_cause(bucket, reason), bucket
+    if not known.away:
+        return
+    given = constraints_of(job)
+    named = [str(value) for name in NODEARRAYS for value in values_of(given, name)]
+    for cluster in known.away:
+        is_named = any(cluster_named(each, (cluster,)) for each in named)
+        if is_named if named else cluster in known.never_read:
+            yield _cluster_away(cluster), None
+
+
+def _cluster_away(cluster: str) -> Found:
+    return Found("ClusterAway", (cluster,), f"cluster {cluster} does not answer")
+
+
 def _undefined(name: str, known: Known) -> Found:
     if name in known.resources:
         return Found("OtherValue", ("lacks", name), f"nodes of it have no {name}")
@@ -254,7 +285,7 @@ def _other_value(refused: Refused, known: Known) -> Found:
     if name in IDENTITY_NAMES:
         text = f"there is no node whose {name.removeprefix('node.')} is {said}"
         return Found("NoSuchNode", (name, said), text)
-    is_array, short = name in _WHERE_ARRAYS, name.removeprefix("node.")
+    is_array, short = name in NODEARRAYS, name.removeprefix("node.")
     index_of = getattr(wanted, "index_of", None)
     values = known.values(name)
     if index_of is not None and any(index_of(value) >= 0 for value in values):
@@ -265,6 +296,9 @@ def _other_value(refused: Refused, known: Known) -> Found:
     if index_of is None:  # one of several alternatives
         return Found("OtherValue", (name, said), f"{short} is not {said}", facts=[has])
     texts = list(getattr(wanted, "all", ()))
+    if is_array and any(cluster_named(str(text), known.away) for text in texts):
+        # nobody knows whether there is one
+        return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
     place = str(refused.bucket.location)
     make = partial(_unknown_value, short, said, texts, values, refused.bucket)
     return known.once(f"{short} in {place}", said, make)
@@ -431,6 +465,8 @@ def _empty_pool(reject: Reject) -> Found:
 
 def unusable_cause(bucket: NodeBucket, reason: str) -> Found:
     """A bucket that nobody can use, and why."""
+    if reason == "ClusterAway":
+        return _cluster_away(split_name(bucket.nodearray)[0])
     code = _REASONS.get(reason, "SizeUnusable")
     if code == "NodearrayDisabled":
         text = f"nodearray {bucket.nodearray} is disabled (autoscale.enabled=false)"

@@ -1,0 +1,120 @@
+"""What is said of work for a cluster that does not answer, beside one that does: it waits, and is
+no mistake. Through the commands and a pass, over HTTP."""
+
+import pytest
+
+from builders.several_clusters import several_clusters
+from builders.site_commands import site_command as site_command
+from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+WAITS = "cluster west does not answer"
+NAMES = ("west/htc", "west/*", "w*/htc")
+
+
+class Told(GenericDriver):
+    """Jobs, and what is said of them."""
+
+    def __init__(self, new_jobs):
+        super().__init__("told")
+        self.new_jobs = new_jobs
+        self.verdicts = []
+
+    def _read_jobs_and_nodes(self, config):
+        return self.new_jobs(), []
+
+    def explain_job(self, job, verdict):
+        self.verdicts.append(verdict)
+
+
+class TwoClusters:
+    """Clusters east and west, azscale, and jobs that want something."""
+
+    def __init__(self, clusters, command):
+        self.clusters = clusters
+        self.command = command
+        self.wanted = {}
+        self.new_hosts = list
+
+    @property
+    def config(self):
+        return self.clusters.config
+
+    def new_jobs(self):
+        return [Job(name, dict(wanted)) for name, wanted in self.wanted.items()]
+
+    def azscale(self, *words):
+        """What a command prints, on stdout and stderr."""
+        self.command.serve(self)
+        return self.command(*words) + self.command.errors
+
+    def break_west(self, was_read):
+        """It answers nothing but errors from now on."""
+        self.clusters["west"].faults.add("status", status=500)
+        if not was_read:
+            (self.clusters.home / "clusters.db").unlink()
+
+
+@pytest.fixture
+def site(tmp_path, site_command):
+    """Both have been read; west has a node."""
+    with several_clusters(tmp_path, {"east": None, "west": None}) as clusters:
+        two = TwoClusters(clusters, site_command)
+        two.azscale("create_nodes", "-a", "west/htc")
+        clusters.after(600)
+        clusters.run(0)
+        yield two
+
+
+@pytest.mark.parametrize("was_read", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_job_for_it_waits(site, name, was_read):
+    """In explain, plan, status, a pass and the hook of the driver, also where it was never read."""
+    site.wanted = {"a": {"node.nodearray": name, "ncpus": 1, "exclusive": True}}
+    site.break_west(was_read)
+    said = site.azscale("explain", "a")
+    assert said.startswith(f"Job a waits: {WAITS}\n"), said
+    assert "mean" not in said and "instead" not in said
+    assert f"1 job (a) waits: {WAITS}" in site.azscale("plan")
+    assert site.command.code == 1  # a cluster that cannot be read is an error
+    assert f"1 job (a) waits: {WAITS}" in site.azscale("status")
+    driver = Told(site.new_jobs)
+    summary = Autoscaler(site.config, driver).run_once()
+    assert [job.verdict.line for job in summary.unsatisfied] == [f"Job a waits: {WAITS}"]
+    assert [verdict.stand.value for verdict in driver.verdicts] == ["waits"]
+
+
+def test_a_job_that_may_run_in_any_waits_for_one_of_which_nothing_is_known(site):
+    """What no node has may be there. Of one that was read it is known that it is not, and a job
+    that names the other's nodearrays waits for none."""
+    site.wanted = {
+        "any": {"ncpus": 500},
+        "east": {"ncpus": 500, "node.nodearray": "east/htc"},
+        "typo": {"node.nodearray": "wst/htc"},
+    }
+    site.break_west(was_read=True)
+    assert "can never run: the job needs 500 ncpus" in site.azscale("explain", "any")
+    assert "can never run" in site.azscale("explain", "east")
+    site.break_west(was_read=False)
+    assert site.azscale("explain", "any").startswith(f"Job any waits: {WAITS}\n")
+    assert "can never run: the job needs 500 ncpus" in site.azscale("explain", "east")
+    assert "no node has the nodearray 'wst/htc'" in site.azscale("explain", "typo")
+
+
+@pytest.mark.parametrize("was_read", [True, False])
+def test_commands_that_name_it_say_that_it_is_away(site, was_read):
+    """It is no mistake of the user's, and there is no other guess."""
+    site.break_west(was_read)
+    for words in (
+        ("create_nodes", "-C", "node.nodearray=west/htc"),
+        ("create_nodes", "-a", "west/htc"),
+        ("buckets", "-C", "node.nodearray=west/htc"),
+        ("nodes", "-C", "node.nodearray=west/hpc"),
+        ("explain", "west/hpc"),
+    ):
+        said = site.azscale(*words)
+        assert (site.command.code, "mean" in said) == (1, False), said
+        assert f"/{words[-1][-3:]}': {WAITS}" in said
+    listed = site.azscale("nodes", "-C", "node.nodearray=east/htc")
+    assert site.command.code == 0, listed
