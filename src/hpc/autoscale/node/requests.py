@@ -34,6 +34,10 @@ NewId = Callable[[], str]
 OLD_SECONDS = 3600.0
 """No request is under way for longer, whatever is known of the process that sent it."""
 
+COPIED_REQUESTS = "_copied_requests"
+"""The key of a configuration under which a rehearsal has a copy of `requests_file` of its own: a
+pass that changes nothing uses that one, and leaves the site's alone."""
+
 _SENDER = "host, pid, started, begun"
 _REMEDY = (
     "move it away when no create is under way; the next pass then knows nothing of creates whose"

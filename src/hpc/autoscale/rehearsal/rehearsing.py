@@ -33,6 +33,7 @@ from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.node.pricing import is_paid_for, node_price
+from hpc.autoscale.node.requests import COPIED_REQUESTS
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.onpremises.workers import RUN_EACH
 from hpc.autoscale.rehearsal.changes import (
@@ -264,6 +265,7 @@ def _with_doors(
     return {
         **config,
         **state.settings,
+        COPIED_REQUESTS: state.settings["requests_file"],
         "read_only": False,
         "lock_file": None,
         MADE_BY: binding_of,

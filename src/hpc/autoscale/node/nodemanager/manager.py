@@ -42,7 +42,7 @@ from hpc.autoscale.node.nodemanager.inventory import Inventory, NameHook, artifi
 from hpc.autoscale.node.nodemanager.placing import Ask, Placer
 from hpc.autoscale.node.nodemanager.policies import DEFAULT, configured_policy
 from hpc.autoscale.node.nodemanager.provisioner import Provisioner
-from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.node.requests import COPIED_REQUESTS, RequestLog
 from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import OrderPolicy
@@ -457,7 +457,7 @@ def new_node_manager(
     definitions = definitions_from_config(entries) if entries else []
     vm_sizes.configure(config)
     binding = ccbindings.new_cluster_bindings(config)
-    kept_in = None if config.get("read_only") else config.get("requests_file")
+    kept_in = config.get(COPIED_REQUESTS if config.get("read_only") else "requests_file")
     requests = RequestLog(kept_in) if kept_in else None
     if requests is not None:
         operations.settle_lost_creates(binding, requests)
