@@ -21,10 +21,11 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, why_failed
 from hpc.autoscale.cli.unknown import check_vm_sizes
 from hpc.autoscale.errors import AutoscaleError, MistakenWord
+from hpc.autoscale.explaining.words import listed
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.node.guards import OF_THE_SITE, Asker, Command, in_words, key_of
+from hpc.autoscale.node.guards import GUARDS, OF_THE_SITE, Asker, Command, in_words, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.node.operations import REFUSALS, retry_failed
@@ -163,6 +164,7 @@ class NodeCommands(CommandLine):
     ) -> None:
         _one_of(hostnames, node_names)
         driver, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        nodes = _without_those_of_the_site(nodes, hostnames, node_names)
         if do_delete:
             _refuse_kept(nodes)
         self._ask("drain", nodes, calculator.node_mgr, force)
@@ -201,7 +203,7 @@ class NodeCommands(CommandLine):
         """AutoscaleError when the gate refuses a command for a node, unless the user insists.
 
         Who insists is asked nothing about the node's work from here on. Hosts on premises are
-        refused in any case.
+        refused in any case. Where insisting would not help, it is not offered.
         """
         for node in filter(is_on_premises, nodes):
             raise AutoscaleError(f"node {node.name} {OF_THE_SITE} [NotManaged]")
@@ -212,7 +214,10 @@ class NodeCommands(CommandLine):
         _, refused = gate.ask(
             command, [node for node in nodes if node.managed or command == "drain"]
         )
-        for node, _, _, code, text, _ in refused:
+        for refusal in refused:
+            if Asker.CALLER in GUARDS[refusal.guard].askers:
+                raise AutoscaleError(f"nothing was done: {refusal}")
+            node, _, _, code, text, _ = refusal
             raise AutoscaleError(
                 f"node {node.name} {text} (--force to do it nevertheless) [{code}]"
             )
@@ -305,6 +310,7 @@ class NodeCommands(CommandLine):
         """
         _one_of(hostnames, node_names)
         _, calculator, nodes = self._find_nodes(config, hostnames, node_names)
+        nodes = _without_those_of_the_site(nodes, hostnames, node_names)
         self._ask(command, nodes, calculator.node_mgr, self._insists)
         if not self._insists:
             _confirm(command.capitalize(), hostnames, node_names, calculator.node_mgr, len(nodes))
@@ -329,6 +335,24 @@ class NodeCommands(CommandLine):
 def _one_of(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -> None:
     if not hostnames and not node_names:
         raise MistakenWord("expected host names (-H) or node names (-N), found neither")
+
+
+def _are_all(hostnames: Sequence[str] | None, node_names: Sequence[str] | None) -> bool:
+    """Whether a user means all nodes."""
+    return ["*"] in (list(hostnames or ()), list(node_names or ()))
+
+
+def _without_those_of_the_site(
+    nodes: list[Node], hostnames: Sequence[str] | None, node_names: Sequence[str] | None
+) -> list[Node]:
+    """The nodes without hosts on premises where all are meant, which is said on stderr. One that is
+    named is left in, to be refused."""
+    hosts = list(filter(is_on_premises, nodes))
+    if not hosts or not _are_all(hostnames, node_names):
+        return nodes
+    names = listed([str(node.name) for node in hosts])
+    warn("hosts on premises are left alone, since the loop starts and stops them: %s", names)
+    return [node for node in nodes if not is_on_premises(node)]
 
 
 def _refuse_doubtful(node_mgr: NodeManager, nodes: Sequence[Node]) -> None:
@@ -429,8 +453,7 @@ def _confirm(
 
     Where stdin is no terminal nobody is asked.
     """
-    meant = [list(hostnames or ()), list(node_names or ())]
-    if ["*"] not in meant or not (sys.stdin and sys.stdin.isatty()):
+    if not _are_all(hostnames, node_names) or not (sys.stdin and sys.stdin.isatty()):
         return
     cluster = node_mgr.cluster_bindings.cluster_name
     said = "the only node" if count == 1 else f"all {count} nodes"

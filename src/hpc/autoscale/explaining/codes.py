@@ -21,6 +21,10 @@ class CauseKind(NamedTuple):
 _BY_ITSELF, _TIMED, _BUSY, _CLUSTER, _QUOTA, _TOO_SMALL, _UNUSABLE, _ASKED, _OTHER = range(9)
 _LAST = 9
 
+AFTER_LIMITS = _QUOTA + 1
+"""How near machines are that have other work and that nobody can have more of: every limit of
+others is nearer."""
+
 CODES: dict[str, CauseKind] = {
     "Running": CauseKind(_BY_ITSELF, Stand.HAS, "It runs."),
     "HasNodes": CauseKind(

@@ -18,7 +18,7 @@ from hpc.autoscale.backoff.holds import HeldBack, ShutOff
 from hpc.autoscale.config.clusters import cluster_named, split_name
 from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import did_you_mean
-from hpc.autoscale.explaining.codes import CODES, OF_BACKOFF
+from hpc.autoscale.explaining.codes import AFTER_LIMITS, CODES, OF_BACKOFF
 from hpc.autoscale.explaining.limit_words import (
     left_in_words,
     name_of_limit,
@@ -82,7 +82,8 @@ SAID = {
 @dataclass
 class Found:
     """A cause in the making: buckets of which the same is said. `key`: what makes it the same;
-    `facts`: what differs between buckets and goes into the text."""
+    `facts`: what differs between buckets and goes into the text; `rank`: how near it is, where that
+    is not as its code says."""
 
     code: str
     key: tuple[object, ...]
@@ -90,6 +91,7 @@ class Found:
     stand: Stand | None = None
     until: float | None = None
     said: str = ""
+    rank: int | None = None
     buckets: list[NodeBucket] = field(default_factory=list)
     facts: list[Any] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
@@ -97,7 +99,7 @@ class Found:
     @property
     def nearness(self) -> int:
         """How near it is to being lifted; what can never be used as things are set comes later."""
-        return CODES[self.code].nearness
+        return CODES[self.code].nearness if self.rank is None else self.rank
 
     @property
     def is_never(self) -> bool:
@@ -241,7 +243,10 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
     sentence = reject.explain().partition(": ")[2]
     facts = (without_codes(str(fact)) for fact in reject.facts)
     text = template.format(in_words(without_codes(sentence), LONGEST_TEXT), *facts)
-    return Found(code, (reject.code,) if code == "NoAlternative" else (text,), text)
+    # nobody waits for the machines on premises where more of others can be had
+    rank = AFTER_LIMITS if code == "Busy" and refused.bucket.is_artificial else None
+    key = (reject.code,) if code == "NoAlternative" else (text, rank)
+    return Found(code, key, text, rank=rank)
 
 
 def _out_of_use(

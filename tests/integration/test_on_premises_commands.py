@@ -1,0 +1,66 @@
+"""What commands say of hosts on premises, and do not do with them, beside a cluster that is asked
+over HTTP."""
+
+import pytest
+
+from builders.failing_cloud import F4, a_site
+from builders.site_commands import site_command as site_command
+from hpc.autoscale.job.job import Job
+
+ARRAYS = {"htc": {"machine_types": [F4]}}
+QUOTA = "the core quota of southcentralus has 8 of 8 cores in use"
+
+
+@pytest.fixture
+def site(tmp_path, site_command):
+    """Room for two nodes of four cores; what makes jobs wait is set by the test."""
+    with a_site(tmp_path, ARRAYS, {"quota": 8}) as running:
+        running.config["on_premises"] = [{"name": "rack-1", "resources": {"ncpus": 4}}]
+        yield running
+
+
+@pytest.fixture
+def azscale(site, site_command):
+    """What a command prints, on stdout and stderr."""
+
+    def run(*words):
+        site_command.serve(site)
+        return site_command(*words) + site_command.errors
+
+    return run
+
+
+def test_a_quota_is_named_before_hosts_that_are_busy(site, azscale):
+    """More nodes could be had; more hosts could not."""
+    site.new_jobs = lambda: [Job("a", {"ncpus": 1}, iterations=40)]
+    waits = f"1 job (a) waits: {QUOTA}"
+    assert waits in " ".join(azscale("plan").replace("!", "").split())
+    said = azscale("explain", "a")
+    assert said.startswith(f"Job a waits: {QUOTA}"), said
+    assert said.index("RegionQuota") < said.index("Busy  on-premises")
+    assert waits in azscale("autoscale")
+    assert waits in " ".join(azscale("status").split())
+
+
+@pytest.mark.parametrize(
+    ("command", "done"),
+    [
+        (("delete_nodes", "--force"), "Deleting the following nodes:"),
+        (("remove_nodes", "--force"), "Removed the following nodes"),
+        (("restart_nodes",), "Restarting the following nodes:"),
+        (("reimage_nodes",), "Reimaging the following nodes:"),
+    ],
+)
+def test_all_nodes_are_all_but_hosts_on_premises(site, azscale, site_command, command, done):
+    """Which is said. One that is named is refused, and nothing is done."""
+    site.new_jobs = lambda: [Job("a", {"ncpus": 4}, iterations=3)]
+    azscale("autoscale")
+    site.wait(60)
+    site.new_jobs = list
+    refused = azscale(*command, "-N", "rack-1,htc-1")
+    assert site_command.code == 1 and "node rack-1 is a host on premises" in refused
+    assert {node["TargetState"] for node in site.nodes()} == {"Started"}
+    said = azscale(*command, "-N", "*")
+    assert site_command.code == 0, said
+    assert "hosts on premises are left alone, since the loop starts and stops them: rack-1" in said
+    assert f"{done}" in said and "htc-1" in said and "    rack-1" not in said
