@@ -1,6 +1,8 @@
 """What is said of work for a cluster that does not answer, beside one that does: it waits, and is
 no mistake. Through the commands and a pass, over HTTP."""
 
+import json
+
 import pytest
 
 from builders.several_clusters import several_clusters
@@ -100,6 +102,28 @@ def test_a_job_that_may_run_in_any_waits_for_one_of_which_nothing_is_known(site)
     assert site.azscale("explain", "any").startswith(f"Job any waits: {WAITS}\n")
     assert "can never run: the job needs 500 ncpus" in site.azscale("explain", "east")
     assert "no node has the nodearray 'wst/htc'" in site.azscale("explain", "typo")
+
+
+def test_status_has_its_address_and_says_apart_that_it_is_away(site):
+    """On the screen, and in JSON."""
+    site.break_west(was_read=True)
+    urls = {name: entry["url"] for name, entry in site.clusters.entries.items()}
+    screen = site.azscale("status").split("\n", 1)
+    assert f"east at {urls['east']}, west at http" in screen[0]
+    assert "cluster west is set aside in this pass" in screen[1]
+    found = json.loads(site.command("status", "-F", "json"))
+    assert found["clusters"] == urls
+    assert list(found["away"]) == ["west"] and "HTTP 500" in found["away"]["west"]
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes", "restart_nodes"])
+def test_force_is_not_offered_where_it_does_not_help(site, command):
+    """Nothing is done with its nodes, by whoever insists."""
+    site.break_west(was_read=True)
+    for insisting in ((), ("--force",)):
+        said = site.azscale(command, "-N", "west/htc-1", *insisting)
+        assert "its cluster does not answer in this pass" in said and "ClusterAway" in said, said
+        assert (site.command.code, "--force" in said) == (1, False)
 
 
 @pytest.mark.parametrize("was_read", [True, False])

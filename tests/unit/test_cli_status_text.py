@@ -26,6 +26,7 @@ AT = 1_700_000_000.0
 QUIET = Standing(
     at=AT,
     clusters={"demo": "https://cyclecloud.example"},
+    away={},
     lock=LockState(Lock.FREE),
     last_pass=AT - 12,
     next_pass=AT + 48,

@@ -79,7 +79,8 @@ class FailedNode:
 
 @dataclass(frozen=True)
 class Standing:
-    """How things stand at a time. `clusters`: names with where they are. `jobs`: how many `run`,
+    """How things stand at a time. `clusters`: names with where they are. `away`: why some of several
+    are set aside, by name, as among the `problems`. `jobs`: how many `run`,
     `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` is when
     the last pass ended, `next_pass` when the next one of its loop is due: unix times, None when
     unknown, `next_pass` also when no loop made the last one.
@@ -88,6 +89,7 @@ class Standing:
 
     at: float
     clusters: Mapping[str, str]
+    away: Mapping[str, str]
     lock: LockState
     last_pass: float | None
     next_pass: float | None
@@ -162,7 +164,8 @@ def look(
     node_mgr = found.calculator.node_mgr if found.calculator else None
     return Standing(
         at=found.at,
-        clusters=_clusters(config, node_mgr),
+        clusters=_clusters(config),
+        away=dict(getattr(getattr(node_mgr, "cluster_bindings", None), "away", {})),
         lock=lock,
         last_pass=last,
         next_pass=following,
@@ -184,10 +187,9 @@ def look(
     )
 
 
-def _clusters(config: Mapping[str, Any], node_mgr: NodeManager | None) -> dict[str, str]:
-    away: Mapping[str, str] = getattr(getattr(node_mgr, "cluster_bindings", None), "away", {})
+def _clusters(config: Mapping[str, Any]) -> dict[str, str]:
     members = members_of(config) or [(str(config.get("cluster_name", "")), dict(config))]
-    return {name: away.get(name) or str(own.get("url") or "") for name, own in members}
+    return {name: str(own.get("url") or "") for name, own in members}
 
 
 def _passes(
