@@ -79,7 +79,7 @@ class FailedNode:
 
 @dataclass(frozen=True)
 class Standing:
-    """How things stand at a time. `clusters`: names with where they are. `away`: why some of several
+    """How things stand at a time. `clusters`: names with where they are. `away`: why some of them
     are set aside, by name, as among the `problems`. `jobs`: how many `run`,
     `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` is when
     the last pass ended, `next_pass` when the next one of its loop is due: unix times, None when

@@ -245,8 +245,8 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
     text = template.format(in_words(without_codes(sentence), LONGEST_TEXT), *facts)
     # nobody waits for the machines on premises where more of others can be had
     rank = AFTER_LIMITS if code == "Busy" and refused.bucket.is_artificial else None
-    key = (reject.code,) if code == "NoAlternative" else (text, rank)
-    return Found(code, key, text, rank=rank)
+    same = (reject.code,) if code == "NoAlternative" else (text, rank)
+    return Found(code, same, text, rank=rank)
 
 
 def _out_of_use(
