@@ -42,6 +42,37 @@ def test_a_quota_is_named_before_hosts_that_are_busy(site, azscale):
     assert waits in " ".join(azscale("status").split())
 
 
+def test_a_host_whose_worker_cannot_be_started(site, azscale):
+    """What it wrote to stderr is told by whoever tells that it failed, also where it did not end in
+    time, and when it is tried again; what is not so is not said."""
+    said = "echo no licence server >&2; "
+    site.config["on_premises"] = [
+        {
+            "name": name,
+            "resources": {"ncpus": 4},
+            "start": ["sh", "-c", f"{said}{end}"],
+            "stop": ["true"],
+            "command_timeout": 1,
+        }
+        for name, end in (("slow", "sleep 60"), ("bad", "exit 3"))
+    ]
+    before = azscale("explain", "slow")
+    assert "is Off: its worker is not started, until a job needs it" in before, before
+    site.new_jobs = lambda: [Job("a", {"ncpus": 4}, iterations=2)]
+    assert "the next pass starts its worker" in azscale("explain", "slow").split("\n")[0]
+    found = azscale("autoscale")
+    failures = {"slow": "timed out after 1 seconds", "bad": "exit code 3"}
+    for name, why in failures.items():
+        assert f"host {name}: {why}: no licence server" in found, found
+        explained = azscale("explain", name)
+        text = f"is Off: its worker could not be started ({why}: no licence server): next try in"
+        assert text in explained, explained
+        assert "Idle" not in explained and "on its way out" not in explained
+    plan = azscale("plan")
+    assert "is Off, and the scheduler does not know it yet" in plan
+    assert "is ready" not in plan
+
+
 @pytest.mark.parametrize(
     ("command", "done"),
     [

@@ -31,7 +31,8 @@ _ENDS_WITHIN = 5.0
 
 class Ran(NamedTuple):
     """What came of a command: its exit code, None when it could not be run or not in time, and on
-    one line the end of what it wrote to stderr, or why it did not run."""
+    one line the end of what it wrote to stderr, or why it did not run, or that time was up, with
+    that end."""
 
     code: int | None
     text: str
@@ -73,7 +74,8 @@ def run(
             code = _wait(process, timeout, errors)
             if code is None:
                 _kill(process)
-                return Ran(None, f"timed out after {timeout:g} seconds")
+                said = _end_of(errors)
+                return Ran(None, f"timed out after {timeout:g} seconds{said and f': {said}'}")
         except BaseException:
             _kill(process)
             raise

@@ -44,6 +44,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.guards import Gate, Refusal
 from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.onpremises.workers import HostState, known_states
 from hpc.autoscale.rehearsal.fates import Fates
 from hpc.autoscale.rehearsal.rehearsing import rehearse, rehearse_stop
 from hpc.autoscale.results.verdicts import Stand, Verdict
@@ -124,12 +125,13 @@ def look(
 ) -> Scene:
     """A pass that ends when its demand is known, and what it saw. `name`: of the job that will be
     asked about, if any. Raises what keeps it from looking."""
-    queue, seen = Queue(name), []
+    queue, seen, hosts = Queue(name), [], dict[str, HostState]()
 
     def watched(config: Config, driver: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = new_calculator(config, driver)
         queue.watch(calculator)
         seen.append((calculator, list(jobs)))
+        hosts.update(known_states(config))
         return calculator, jobs
 
     summary = rehearse(
@@ -161,6 +163,7 @@ def look(
         ).of,
         ask_again=_asking_again(config, new_driver, new_calculator),
         is_timed=_is_timed(config),
+        hosts=hosts,
     )
 
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 
 from hpc.autoscale import clock
 from hpc.autoscale.explaining.scene import Fate, Scene
-from hpc.autoscale.explaining.words import in_time, listed, per_hour
+from hpc.autoscale.explaining.words import at_time, in_time, listed, per_hour
 from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.onpremises.listing import is_on_premises
+from hpc.autoscale.onpremises.listing import OFF, is_on_premises
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
@@ -66,7 +66,7 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
         yield _idle(node, scene, fate)
     yield from _otherwise(fate)
     yield from _what_keeps(node, fate)
-    if node.closed:
+    if node.closed and not _rests(node, scene):
         yield Cause("Closed", "it takes no work now: it is on its way out, or nobody can tell")
     if message and node.state in _READY:
         yield Cause("StatusMessage", f"CycleCloud says: {message}", said=message)
@@ -77,7 +77,13 @@ def _is_planned(node: Node) -> bool:
 
 
 def _is_up(node: Node) -> bool:
-    return node.state in _READY or not node.managed
+    return node.state in _READY or not (node.managed or node.state == OFF)
+
+
+def _rests(node: Node, scene: Scene) -> float | None:
+    """Until when a host on premises rests whose command failed; None where none does."""
+    known = scene.hosts.get(str(node.name)) if is_on_premises(node) else None
+    return None if known is None else known.rests_until(clock.time())
 
 
 def _next_pass(fate: Fate) -> Iterator[Cause]:
@@ -136,10 +142,25 @@ def _by_state(node: Node, scene: Scene, message: str) -> Iterator[Cause]:
         yield Cause("Planned", text)
     elif node.exists and node.state == AWAY:
         yield Cause("ClusterAway", "its cluster does not answer, so nothing is done with it")
+    elif is_on_premises(node) and node.state == OFF:
+        yield from _of_the_site(node, scene)
     elif node.exists and not _is_up(node):
         yield _boots(node, scene, message)
     elif not node.exists and not node.assignments:
         yield Cause("AtRest", "it rests, and takes no place: it is started when a job needs it")
+
+
+def _of_the_site(node: Node, scene: Scene) -> Iterator[Cause]:
+    """A host on premises whose worker was not started, or could not be."""
+    until = _rests(node, scene)
+    if until is not None:
+        known = scene.hosts[str(node.name)]
+        what = "stopped" if known.state == "stopping" else "started"
+        why = f" ({known.backoff.message})" if known.backoff and known.backoff.message else ""
+        text = f"its worker could not be {what}{why}: next try {at_time(until)}"
+        yield Cause("CommandFailed", text, until=until)
+    elif not node.assignments:
+        yield Cause("AtRest", "its worker is not started, until a job needs it")
 
 
 def _work(node: Node) -> str:

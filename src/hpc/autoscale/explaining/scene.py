@@ -11,6 +11,7 @@ from hpc.autoscale.explaining.asking import AskAgain, Queue
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.onpremises.workers import HostState
 from hpc.autoscale.results.verdicts import Verdict
 
 
@@ -46,6 +47,7 @@ class Scene:
     - `held`: new nodes that the next pass does not ask for yet, by name, and why
     - `ask_again`: what a job gets of another such pass, with a change; None where nobody can ask
     - `is_timed`: whether a pass may come to something else when it has more time, or less
+    - `hosts`: what is known of the workers of hosts on premises, by name
     - `fate`: what becomes of a node in the next pass; None where nobody can ask
     """
 
@@ -59,6 +61,7 @@ class Scene:
     fate: Callable[[Node], Fate] | None = None
     ask_again: AskAgain | None = None
     is_timed: bool = False
+    hosts: Mapping[str, HostState] = field(default_factory=dict)
 
     @property
     def nodes(self) -> list[Node]:

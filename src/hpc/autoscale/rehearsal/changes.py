@@ -89,6 +89,7 @@ class Seen:
     price: float | None
     is_paid: bool
     jobs: tuple[str, ...]
+    state: str = "Ready"
 
     @classmethod
     def of(cls, node: Node, key: object) -> Seen:
@@ -103,6 +104,7 @@ class Seen:
             node_price(node),
             is_paid_for(node),
             tuple(sorted((str(job) for job in node.assignments), key=ht.name_order)),
+            str(node.state),
         )
 
 

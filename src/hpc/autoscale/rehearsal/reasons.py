@@ -38,6 +38,7 @@ _WORDS: Mapping[Why, tuple[str, str]] = {
 }
 """For each reason, what is so, and what would spare the node."""
 
+_READY = ("Ready", "Started")
 _WITHOUT_WORK = ("idle", "asked")
 
 
@@ -67,7 +68,10 @@ class ReasonsOfPass:
     def of(self, action: Action, node: Seen) -> Said:
         """Why something is done with a node."""
         if action == "join":
-            return Said("Ready", "is ready, and the scheduler does not know it yet")
+            is_ready = node.state in _READY
+            state = "ready" if is_ready else node.state
+            text = f"is {state}, and the scheduler does not know it yet"
+            return Said("Ready" if is_ready else "NotReady", text)
         if action == "undrain":
             return Said("WantedAgain", "was on its way out, and is wanted again")
         why = self._why.get(node.key, "idle")
