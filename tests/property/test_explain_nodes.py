@@ -25,8 +25,9 @@ PASSES = 9
 IN_MEMORY = "/dev/shm"
 GOING, COMING = ("delete", "stop_worker"), ("start", "start_worker")
 LEAVING = ("start", "drain", "delete")
-ASKED_OR_NOT = {"HasJobs", "KeepAlive", "ClusterAway"}
-"""What is said also of nodes about which no guard was asked."""
+ASKED_OR_NOT = {"HasJobs", "KeepAlive", "ClusterAway", "NotManaged"}
+"""What is said also of nodes about which no guard was asked. Of a machine that only the scheduler
+knows the loop asks none: it wants nothing of it."""
 
 GUARD_CODES = {guard.code for guard in GUARDS.values()} - ASKED_OR_NOT
 
