@@ -62,6 +62,7 @@ class TwoClusters:
 def site(tmp_path, site_command):
     """Both have been read; west has a node."""
     with several_clusters(tmp_path, {"east": None, "west": None}) as clusters:
+        clusters.settings["journal"] = {"directory": str(tmp_path / "journal")}
         two = TwoClusters(clusters, site_command)
         two.azscale("create_nodes", "-a", "west/htc")
         clusters.after(600)
@@ -81,6 +82,8 @@ def test_a_job_for_it_waits(site, name, was_read):
     assert f"1 job (a) waits: {WAITS}" in site.azscale("plan")
     assert site.command.code == 1  # a cluster that cannot be read is an error
     assert f"1 job (a) waits: {WAITS}" in site.azscale("status")
+    site.azscale("autoscale")
+    assert f"1 job (a) waits: {WAITS}" in site.azscale("journal", "show", "--pass", "2")
     driver = Told(site.new_jobs)
     summary = Autoscaler(site.config, driver).run_once()
     assert [job.verdict.line for job in summary.unsatisfied] == [f"Job a waits: {WAITS}"]

@@ -58,6 +58,13 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "no node has the nodearray 'x'; nodes have 'htc', 'gpu'",
         ),
         (
+            f"cluster west does not answer; InvalidOption: {F4} has node.nodearray = 'htc', and"
+            " 'west/htc' is needed",
+            None,
+            "ClusterAway",
+            "cluster west does not answer",
+        ),
+        (
             f"InvalidOption: {F4} has node.vm_size = 'F4', and 'Standard_F8' is needed",
             None,
             "UnknownValue",

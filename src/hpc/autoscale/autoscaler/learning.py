@@ -20,7 +20,9 @@ from hpc.autoscale.autoscaler.faults import try_each
 from hpc.autoscale.autoscaler.summary import Explanation, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import counted, one_line
+from hpc.autoscale.explaining.refusals import clusters_missing
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
+from hpc.autoscale.explaining.words import away_in_words
 from hpc.autoscale.gangs.gathering import Gangs
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -283,7 +285,8 @@ class _Explainer:
             candidates = outcome.job.bucket_candidates(self._buckets).candidates
         said = dict.fromkeys(limit for bucket in candidates for limit in self._full[id(bucket)])
         limit = "; ".join(said) or None
-        reasons = dict.fromkeys(" ".join(reason.split()) for reason in outcome.reasons)
+        away = map(away_in_words, clusters_missing(outcome.job, self._node_mgr))
+        reasons = dict.fromkeys((*away, *(" ".join(each.split()) for each in outcome.reasons)))
         return "; ".join(reasons) or limit or "no node has room for it", limit
 
     def verdict_on(self, outcome: Outcome) -> Verdict:

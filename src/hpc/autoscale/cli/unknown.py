@@ -21,7 +21,7 @@ from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.explaining.refusals import clusters_away
-from hpc.autoscale.explaining.words import a_property
+from hpc.autoscale.explaining.words import a_property, away_in_words
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
@@ -97,7 +97,7 @@ def check_is_read(name: str, node_mgr: NodeManager) -> None:
     nobody can tell of it."""
     cluster = cluster_named(name, clusters_away(node_mgr))
     if cluster is not None:
-        raise AutoscaleError(f"{name!r}: cluster {cluster} does not answer")
+        raise AutoscaleError(f"{name!r}: {away_in_words(cluster)}")
 
 
 def _unknown_nodearrays(

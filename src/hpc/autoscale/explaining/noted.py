@@ -16,7 +16,7 @@ from hpc.autoscale.errors import counted, did_you_mean
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.limit_words import limit_in_words, reason_in_words
 from hpc.autoscale.explaining.refusals import SAID
-from hpc.autoscale.explaining.words import a_property, listed
+from hpc.autoscale.explaining.words import a_property, away_in_words, listed
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.results.verdicts import Stand
 from hpc.autoscale.shown import Shown, Unit
@@ -33,6 +33,7 @@ _TOO_LITTLE = re.compile(r"has (\S+) of '([^']*)', and (.+) is needed")
 _LACKS = re.compile(r"has no resource '([^']*)'")
 _OTHER = re.compile(r"has ([\w.]+) = (.+), and (.+) is needed")
 _ROOM = re.compile(r"Bucket\(([^,]*), (.*)\) can take (\d+) new nodes?, and (\d+) \w+ planned")
+_AWAY = re.compile(away_in_words(r"\S+"))
 _NO_ROOM = "has no room for a new node: "
 _ASKED = "nothing can take "
 _NOUNS = {"vm_size": "VM size"}
@@ -87,6 +88,8 @@ def nearest_noted(reason: object, limit: object = None) -> NotedCause:
 
 
 def _limit(part: str) -> NotedCause:
+    if _AWAY.fullmatch(part):
+        return NotedCause("ClusterAway", part)
     room = _ROOM.fullmatch(part)
     if room is not None:
         array, size, most, planned = room.groups()

@@ -31,6 +31,7 @@ from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_o
 from hpc.autoscale.explaining.words import (
     a_property,
     at_time,
+    away_in_words,
     in_time,
     listed,
     meant,
@@ -129,7 +130,7 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
         note(Found("Constraint", (said,), said), None)
     for pool in why.unpaid:
         note(pool_cause(pool, why.request.units), None)
-    for each, of_bucket in _out_of_use(job, node_mgr, known):
+    for each, of_bucket in _out_of_use(job, node_mgr):
         note(each, of_bucket)
     for each in found.values():
         _finish(each, job)
@@ -165,9 +166,7 @@ class Known:
     def __init__(self, node_mgr: NodeManager) -> None:
         self.buckets = node_mgr.get_buckets()
         self.unusable = [bucket for bucket, _ in node_mgr.get_unusable()]
-        # of several clusters those that are set aside, and those of them that were never read
         self.away = clusters_away(node_mgr)
-        self.never_read: Sequence[str] = getattr(node_mgr.cluster_bindings, "never_read", ())
         self._resources: dict[str, None] | None = None
         self._values: dict[str, list[object]] = {}
         # by what is unknown: guesses take long, and thousands of buckets say the same
@@ -249,27 +248,30 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
     return Found(code, same, text, rank=rank)
 
 
-def _out_of_use(
-    job: Job, node_mgr: NodeManager, known: Known
-) -> Iterator[tuple[Found, NodeBucket | None]]:
-    """Buckets that would do and that nobody can use, and clusters that are set aside and of which
-    nobody can tell whether they would do: those whose nodearrays the job names; where it names
-    none, those that were never read."""
+def _out_of_use(job: Job, node_mgr: NodeManager) -> Iterator[tuple[Found, NodeBucket | None]]:
+    """Buckets that would do and that nobody can use, and clusters that may have some."""
     for bucket, reason in node_mgr.get_unusable():
         if job.is_served_by(bucket):
             yield unusable_cause(bucket, reason), bucket
-    if not known.away:
-        return
+    for cluster in clusters_missing(job, node_mgr):
+        yield _cluster_away(cluster), None
+
+
+def clusters_missing(job: Job, node_mgr: NodeManager) -> list[str]:
+    """The clusters that are set aside and of which nobody can tell whether they would do for a job:
+    those whose nodearrays it names; where it names none, those that were never read."""
+    away = clusters_away(node_mgr)
+    if not away:
+        return []
     given = constraints_of(job)
     named = [str(value) for name in NODEARRAYS for value in values_of(given, name)]
-    for cluster in known.away:
-        is_named = any(cluster_named(each, (cluster,)) for each in named)
-        if is_named if named else cluster in known.never_read:
-            yield _cluster_away(cluster), None
+    if not named:
+        return list(getattr(node_mgr.cluster_bindings, "never_read", ()))
+    return [cluster for cluster in away if any(cluster_named(n, (cluster,)) for n in named)]
 
 
 def _cluster_away(cluster: str) -> Found:
-    return Found("ClusterAway", (cluster,), f"cluster {cluster} does not answer")
+    return Found("ClusterAway", (cluster,), away_in_words(cluster))
 
 
 def _undefined(name: str, known: Known) -> Found:

@@ -65,6 +65,11 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(every) if more <= 0 else f"{', '.join(every[:_MOST_NAMED])} and {more} more"
 
 
+def away_in_words(cluster: str) -> str:
+    """What is said of one of several clusters that is set aside."""
+    return f"cluster {cluster} does not answer"
+
+
 def a_property(name: str) -> str:
     """A guess, in the form of `did_you_mean`, where a resource that no node has is called like a
     property of nodes; otherwise empty."""
