@@ -156,10 +156,12 @@ def test_nobody_waits_for_a_cluster_for_longer_than_it_may_take(pair, monkeypatc
 
 
 def test_a_cluster_that_is_to_be_terminated_takes_no_work(pair):
-    """The other does."""
+    """The other does. Its buckets say why."""
     pair["west"].target_state = "Terminated"
     status = several(pair).get_cluster_status()
-    assert [array.buckets[0].valid for array in status.nodearrays] == [True, False]
+    usable, closed = (array.buckets[0] for array in status.nodearrays)
+    assert (usable.valid, closed.valid) == (True, False)
+    assert closed.invalid_reason == "the target state of cluster west is Terminated"
     assert (status.target_state, status.problems) == (
         "Started",
         ["cluster west: its target state is Terminated"],
