@@ -269,6 +269,24 @@ def test_stdout_on_a_full_disk(azscale, command):
 
 
 @needs_dev_full
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], ["plan", "--help"], ["config", "--schema"]]
+)
+def test_help_on_a_full_disk(words):
+    """Is no success, and one line says so."""
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "hpc.autoscale.cli", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    (line,) = result.stderr.splitlines()
+    assert result.returncode == 1 and f"error: standard output {NO_SPACE}" in line
+
+
+@needs_dev_full
 def test_a_log_on_a_full_disk(azscale):
     """Is named once, however much there is to log; the command is carried out."""
     handlers = {"file": {"class": "logging.FileHandler", "filename": "/dev/full"}}

@@ -79,7 +79,14 @@ def test_nothing_is_promised_while_the_listing_is_no_evidence(a_site):
     site = a_site("c")
     assert "2 created" in site.azscale("autoscale")
     site.restore("c")
-    for words in (("explain", "a"), ("status",), ("plan",), ("demand",), ("autoscale", "--dry-run"), ("autoscale",)):
+    for words in (
+        ("explain", "a"),
+        ("status",),
+        ("plan",),
+        ("demand",),
+        ("autoscale", "--dry-run"),
+        ("autoscale",),
+    ):
         said = site.azscale(*words)
         assert "lacks 2 nodes of request id" in said, said
         assert "next pass" not in said

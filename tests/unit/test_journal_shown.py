@@ -3,6 +3,7 @@ comes to something else."""
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -170,6 +171,17 @@ def test_a_file_that_is_no_journal_is_refused_by_every_command(tmp_path, azscale
         assert (code, line.count(f"{path}: expected a journal")) == (1, 1), args
         assert "found a file that has no record of a pass; a configuration is given with -c" in line
     assert not page.exists() and not (tmp_path / "to").exists()
+
+
+def test_a_page_can_go_to_stdout(tmp_path, azscale, monkeypatch):
+    """It is the same as in a file; no file is made."""
+    monkeypatch.chdir(tmp_path)
+    path = written(tmp_path / "journal", a_pass_record(1))
+    azscale("report", path, "--out", "page.html")
+    code, printed = azscale("report", path, "--out", "-")
+    page = (tmp_path / "page.html").read_text()
+    assert code == 0 and page in printed
+    assert not Path("-").exists()
 
 
 def test_no_page_is_made_of_no_pass(tmp_path, azscale):

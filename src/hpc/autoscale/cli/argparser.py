@@ -39,6 +39,10 @@ class CommandParser(ArgumentParser):
         self._names += action.option_strings
         return action
 
+    def print_help(self, file: Any = None) -> None:
+        """Print the help. OSError where it cannot be written, which argparse passes over."""
+        (file or sys.stdout).write(self.format_help())
+
     def error(self, message: str) -> NoReturn:
         """Say in one line what is wrong, and exit with code 2."""
         if message.startswith(_MISSING):

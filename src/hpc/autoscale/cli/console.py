@@ -18,18 +18,23 @@ def console_main() -> None:
     _open_what_is_closed()
     _write_what_can_be_written()
     try:
-        if sys.argv[1:] == ["--version"]:
-            print(version_line())
-        else:
-            from hpc.autoscale.cli.scalelib import main
+        try:
+            if sys.argv[1:] == ["--version"]:
+                print(version_line())
+            else:
+                from hpc.autoscale.cli.scalelib import main
 
-            main()
-        sys.stdout.flush()
+                main()
+        finally:  # help ends the process by itself
+            sys.stdout.flush()
     except KeyboardInterrupt:
         raise SystemExit(130) from None
-    except BrokenPipeError:
-        # the reader has seen enough; nothing more is to be written, not even at exit
+    except OSError as problem:
+        # nothing more is to be written, not even at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(problem, BrokenPipeError):  # a reader that has seen enough
+            said = f"standard output cannot be written: {problem.strerror}"
+            print(f"azscale: error: {said}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

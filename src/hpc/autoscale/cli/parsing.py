@@ -291,7 +291,8 @@ def run_command(
     for hook in ("_top_level_options", "_invoke_autocomplete"):
         if hasattr(module, hook):
             getattr(module, hook)(parser)
-    args = parser.parse_args(argv)
+    with _output_with_a_name(True):  # help is printed there
+        args = parser.parse_args(argv)
     if not hasattr(args, "func"):
         getattr(module, "_welcome", parser.print_help)()
         raise SystemExit(1)

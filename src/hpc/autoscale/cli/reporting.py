@@ -31,7 +31,13 @@ class ReportCommands(JournalCommands):
         """Options of report."""
         add = parser.add_argument
         add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
-        add("--out", "-o", metavar="FILE", default="report.html", help="where to (report.html)")
+        add(
+            "--out",
+            "-o",
+            metavar="FILE",
+            default="report.html",
+            help="where to, - for stdout (report.html)",
+        )
         add("--title", help="the heading; the name of the cluster")
 
     @takes_path
@@ -54,7 +60,11 @@ class ReportCommands(JournalCommands):
             raise found.without()
         history.problems = list(found.problems)
         try:
-            write_whole(out, page(history, title or ""))
+            text = page(history, title or "")
+            if out == "-":
+                print(text, end="")
+            else:
+                write_whole(out, text)
         except BrokenPipeError:
             raise  # the reader of /dev/stdout has seen enough
         except OSError as error:
