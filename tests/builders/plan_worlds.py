@@ -11,7 +11,7 @@ import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from hpc.autoscale.rehearsal import Rehearsal, rehearse
 from hpc.autoscale.requestsets.dynamic import marked
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore
 from hpc.autoscale.simulator.cluster import SimCluster
+from hpc.autoscale.simulator.errors import Conflict
 from hpc.autoscale.traces.binding import SimulatedBinding
 
 F8 = "Standard_F8s_v2"
@@ -72,6 +73,8 @@ class PlanWorld:
         self.home = home
         self.clock = WorldClock(self.model)
         self.settings = self._settings()
+        self._varied = random.Random(f"variety {seed}")
+        self._vary(self._varied)
         self.down: set[str] = set()
         self.commands: Counter[tuple[str, str]] = Counter()
         self.wants_requests = draw.random() < 0.35
@@ -165,6 +168,8 @@ class PlanWorld:
         self.model.after(rng.choice((30.0, 60.0, 60.0, 90.0)))
         if rng.random() < 0.3:
             self.accident()
+        if self._varied.random() < 0.05:
+            self._create_by_hand()
         self._forget_hosts()
         self.queue.start(rng)
 
@@ -185,6 +190,8 @@ class PlanWorld:
         else:
             wish = {"ncpus": rng.choice((1, 1, 2, 4, 300)), **where}
             self.queue.jobs[name] = Queued(wish, slots=rng.choice((1, 3, 3, 12, 40)))
+        if self._varied.random() < 0.3:
+            self._vary_job(self.queue.jobs[name])
         if self.queue.licences and self._licensed.random() < 0.6:
             self.queue.jobs[name].licences = self._licensed.choice((1, 1, 2))
 
@@ -207,6 +214,28 @@ class PlanWorld:
     def accident(self) -> None:
         """Something that nobody ordered."""
         getattr(self, f"_{self.rng.choice(ACCIDENTS)}")()
+
+    def _create_by_hand(self) -> None:
+        """A person makes nodes, of which the autoscaler was told nothing."""
+        draw = self._varied
+        if self.first is self.model.cluster:
+            array = draw.choice(("htc", "spot"))
+            with suppress(Conflict):
+                self.model.create(draw.randint(1, 2), array, f"by hand {self._steps}")
+
+    def _vary_job(self, job: Queued) -> None:
+        """Other things that jobs ask for."""
+        draw = self._varied
+        if job.nodes:
+            return
+        more: list[dict[str, Any]] = [{"exclusive": True}]
+        if "default_resources" in self.settings:
+            more += [{"slots": 1}, {"disk": "size::30g"}]
+        more.append({"or": [{"node.vm_size": F2}, {"node.vm_size": F8}]})
+        more.append({"node.vm_size": [F8, "*"]})
+        asked = draw.choice(more)
+        if not asked.keys() & job.constraints.keys():
+            job.constraints = {**job.constraints, **asked}
 
     def _prefix(self) -> str:
         name = self.rng.choice(list(self.clusters))
@@ -314,6 +343,30 @@ class PlanWorld:
         description["lifecycle"]["preparing"] = rng.choice((10, 10, 200))
         description["lifecycle"]["boot_failure_rate"] = rng.choice((0.0, 0.0, 0.2))
         return description
+
+    def _vary(self, draw: random.Random) -> None:
+        """Settings that few sites have."""
+        settings = self.settings
+        section, packing = settings["autoscale"], settings.get("packing", {})
+        if draw.random() < 0.3:
+            section.update(max_delete_share=draw.choice((0.2, 0.5)), max_delete_share_above=2)
+        if draw.random() < 0.2 and "objective" not in packing:
+            settings["packing"] = {**packing, "order": "declared"}
+        elif draw.random() < 0.2 and "objective" not in packing:
+            named = (REGION, EAST) if len(self.clusters) > 1 else (REGION,)
+            regions = {name: draw.choice((1, 3)) for name in named}
+            settings["packing"] = {"policy": {"regions": regions, "within": "cheapest"}}
+        if draw.random() < 0.3:
+            settings["default_resources"] = [
+                {"select": {}, "name": "slots", "value": "node.vcpu_count", "divide_floor": 2},
+                {"select": {"node.vm_size": F4}, "name": "disk", "value": "size::100g"},
+            ]
+        if draw.random() < 0.15:
+            settings["backoff"] = draw.choice(({"enabled": False}, {"boot_failures": 1}))
+        if draw.random() < 0.1:
+            settings["valid_hostnames"] = ["ip-0A0000[0-9][0-9]"]
+        if draw.random() < 0.2:
+            settings["nodearrays"]["default"]["max_placement_groups"] = 2
 
     def _settings(self) -> dict[str, Any]:
         rng = self.rng
