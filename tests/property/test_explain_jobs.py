@@ -1,0 +1,36 @@
+"""What `explain` says of jobs is what the next pass does with them.
+
+Sites are drawn as for the laws of plans. Each of their jobs is explained before each pass.
+"""
+
+import os
+
+import pytest
+
+from builders.plan_worlds import PlanWorld
+from hpc.autoscale.cli.explaining import look
+from hpc.autoscale.explaining.of_jobs import explain_job
+from hpc.autoscale.results.verdicts import Stand
+
+SITES = int(os.environ.get("EXPLAIN_SITES", "4"))
+"""So many sites are drawn; more with `EXPLAIN_SITES`."""
+
+PASSES = 9
+PLACED, SHORT = (Stand.HAS, Stand.COMES), (Stand.WAITS, Stand.NEVER)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("seed", range(SITES))
+def test_what_is_said_of_jobs_comes_true(tmp_path, seed):
+    """A job that is said to have nodes, or to get them, is not short of any in the next pass, and
+    one that is said to wait is."""
+    world = PlanWorld(seed, tmp_path)
+    for _ in range(PASSES):
+        world.step()
+        with world.time():
+            scene = look(world.config, world.driver)
+            said = {name: explain_job(name, scene) for name in world.queue.jobs}
+        summary = world.run()
+        short = {job.name for job in summary.unsatisfied}
+        assert {name for name, each in said.items() if each.stand in SHORT} == short & said.keys()
+        assert {each.stand for each in said.values()} <= {*PLACED, *SHORT}
