@@ -74,8 +74,9 @@ def magnitude_bytes(suffix: str) -> int:
 def add_magnitude_conversion(suffix: str, magnitude: int) -> None:
     """Register a unit for the whole process, as in `add_magnitude_conversion("kb", 1024)`.
 
-    The suffix consists of letters and may have several; registering it again replaces it for sizes
-    made afterwards.
+    The suffix consists of letters and may have several. Registering it again replaces it for sizes
+    made afterwards, but not for what jobs ask that say the same as one that was read before: do it
+    before there are jobs.
     """
     if not (isinstance(suffix, str) and suffix.isalpha()):
         raise SizeError(f"a unit of size: expected letters, found {suffix!r}")
