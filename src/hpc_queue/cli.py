@@ -26,7 +26,7 @@ from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
 from hpc_queue import embedded, submission, views
-from hpc_queue.errors import QueueError
+from hpc_queue.errors import QueueError, UnmetDependency
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import CONFIG_VARIABLE, EMBEDDED, Settings
@@ -291,10 +291,16 @@ def retry(options: Options) -> int:
     states = [State.named(options.state)] if options.state else [State.Failed, State.Error]
     if not all(state.ended for state in states):
         raise QueueError(f"expected a state of ended jobs, found {options.state}")
-    for job, low, high in _selected(queue, options):
+    code = 0
+    # jobs before those that are after them
+    for job, low, high in sorted(_selected(queue, options), key=lambda each: int(each[0].id)):
         text = job.id if (low, high) == (0, job.spec.count) else views.element_id(job, low)
-        print(f"{job.id}: {queue.retry(text, states)} wait again")
-    return 0
+        try:
+            print(f"{job.id}: {queue.retry(text, states)} wait again")
+        except UnmetDependency as error:
+            print(f"hpcq: {one_line(error)}", file=sys.stderr)
+            code = 1
+    return code
 
 
 def log(options: Options) -> int:

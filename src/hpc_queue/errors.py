@@ -12,5 +12,9 @@ class UnknownJob(QueueError):
     """There is no job of this id, or none any more."""
 
 
+class UnmetDependency(QueueError):
+    """A job cannot wait again, because another that it is after has ended without success."""
+
+
 class BrokerUnreachable(QueueError):
     """The broker or the store does not answer, so it is unknown how much work there is."""

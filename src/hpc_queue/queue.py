@@ -145,10 +145,11 @@ class Queue:
         return [(waited, run) for waited, run, _ in found]
 
     def retry(self, text: str, states: Iterable[State]) -> int:
-        """Let ended elements in these states wait again; how many there were."""
+        """Let ended elements in these states wait again, also for the jobs that theirs is after;
+        how many there were. UnmetDependency when one of these has ended without success."""
         job, low, high = self.find(text)
-        changed = self.store.retry(job.id, low, high, states)
-        if changed:
+        changed, is_free = self.store.retry(job.id, low, high, states)
+        if is_free:
             self.write_tickets(job.id, low, high)
         return changed
 

@@ -124,7 +124,7 @@ local function settle(first)
         local about = redis.call('HMGET', key('job', other),
           'count', 'after_any', 'n0', 'class', 'ended', 'held')
         if about[5] and tonumber(about[6]) > 0 then
-          -- it was cancelled by hand; when it is retried, this job is none that it waits for
+          -- it was cancelled by hand; when it is retried, what it waits for is counted anew
           redis.call('HINCRBY', key('job', other), 'held', -1)
         elseif about[1] and tonumber(about[6]) > 0 then
           if not good and about[2] ~= '1' then
@@ -323,15 +323,35 @@ return {changed, told, released}
 """
 
 RETRY = r"""
--- id, range, states as a text of digits -> how many wait again
+-- id, range, states as a text of digits, ids that it is after in one text
+-- -> how many wait again, and how many jobs they wait for
 local id, lo, hi = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local about = redis.call('HMGET', key('job', id), 'count', 'ended')
-if not about[1] then return -1 end
-local total = 0
-for digit in ARGV[6]:gmatch('%d') do
-  local pattern, tries_of = bytes_of({tonumber(digit)})
+local about = redis.call('HMGET', key('job', id), 'ended', 'after_any', 'held')
+if not about[2] then return {-1, 0} end
+local states, held, total = {}, tonumber(about[3]), 0
+for digit in ARGV[6]:gmatch('%d') do states[#states + 1] = tonumber(digit) end
+if #states == 0
+  or not redis.call('GETRANGE', key('st', id), lo, hi - 1):find((bytes_of(states))) then
+  return {0, held}
+end
+if about[1] then
+  -- it is after the others again, as they are now
+  local open = {}
+  for other in ARGV[7]:gmatch('%d+') do
+    local said = redis.call('HMGET', key('job', other), 'ended', 'n2', 'count')
+    if said[3] and not said[1] then open[#open + 1] = other
+    elseif said[2] ~= said[3] and about[2] ~= '1' then
+      return redis.error_reply('UNMET ' .. other)
+    end
+  end
+  held = #open
+  for _, other in ipairs(open) do redis.call('SADD', key('next', other), id) end
+  redis.call('HSET', key('job', id), 'held', held)
+end
+for _, state in ipairs(states) do
+  local pattern, tries_of = bytes_of({state})
   local changed = rewrite(id, lo, hi, pattern, tries_of, 0, false)
-  count(id, tonumber(digit), 0, changed)
+  count(id, state, 0, changed)
   total = total + changed
 end
 if total > 0 then
@@ -340,7 +360,7 @@ if total > 0 then
   redis.call('SADD', P .. 'open', id)
   for _, kind in ipairs(KINDS) do redis.call('PERSIST', key(kind, id)) end
 end
-return total
+return {total, held}
 """
 
 JOIN = r"""

@@ -23,7 +23,7 @@ from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
 from hpc_queue import scripts
-from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
+from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob, UnmetDependency
 from hpc_queue.model import JobSpec, Range, State
 from hpc_queue.stored import Ended, Job, Record, Step, WorkerRecord, job_of
 
@@ -75,6 +75,9 @@ class Store:
         except redis.ResponseError as error:
             if str(error).startswith("AFTER "):
                 raise UnknownJob(f"after: there is no job {str(error)[6:]}") from error
+            if str(error).startswith("UNMET "):
+                text = f"after job {str(error)[6:]}, which did not succeed"
+                raise UnmetDependency(text) from error
             raise QueueError(f"the store refused a command: {error}") from error
 
     def _run(self, script: str, *args: str | bytes | int | float) -> Any:
@@ -301,13 +304,23 @@ class Store:
                     found.append((max(0, waited), run, [one.decode() for one in released]))
         return found
 
-    def retry(self, job: str, low: int, high: int, states: Iterable[State]) -> int:
-        """Let ended elements wait again, with all their retries; how many there were."""
+    def retry(self, job: str, low: int, high: int, states: Iterable[State]) -> tuple[int, bool]:
+        """Let ended elements wait again, with all their retries; how many there were, and whether
+        they may begin at once and need tickets.
+
+        A job that had ended waits again for the jobs that it is after, as far as these have not
+        ended; one of which nothing is kept any more is waited for no longer. UnmetDependency, and
+        nothing is changed, when one of them has not succeeded and that is needed.
+        """
         digits = "".join(str(int(state)) for state in states if state.ended)
-        changed = int(self._run("retry", job, low, high, digits))
+        after = " ".join(self.spec_of(job).after)
+        try:
+            changed, held = self._run("retry", job, low, high, digits, after)
+        except UnmetDependency as error:
+            raise UnmetDependency(f"job {job} is {error}: retry that one first") from error
         if changed < 0:
             raise UnknownJob(f"there is no job {job}")
-        return changed
+        return int(changed), bool(changed) and not held
 
     def halt(self, halted: bool) -> None:
         """Let nothing begin any more, or again."""

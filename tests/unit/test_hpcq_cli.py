@@ -248,6 +248,31 @@ def test_workers_of_a_host_are_told_to_leave(hpcq, queue):
     assert [queue.store.told("w", 0.1) for _ in range(2)] == ["drain", "leave 5.0"]
 
 
+def test_retried_jobs_wait_for_those_that_they_are_after(hpcq, queue, tmp_path, capsys):
+    """None begins before the one that it is after has succeeded, in whatever order they are named;
+    the others are retried though one cannot be."""
+    flag = tmp_path / "ready"
+    hpcq("sub", "-c", f"test -e {flag}")
+    hpcq("sub", "--after", "1", "--", "ls", str(flag))
+    hpcq("sub", "--after", "2", "--", "true")
+    hpcq("sub", "--", "true")
+    hpcq("del", "4")
+    work(queue)
+    assert cli.main(["retry", "-f", "Cancelled", "3", "2", "4"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "4: 1 wait again\n"
+    assert "job 2 is after job 1, which did not succeed: retry that one first" in said.err
+    assert "job 3 is after job 2" in said.err
+    assert hpcq("retry", "1") == "1: 1 wait again\n"
+    assert hpcq("retry", "-f", "Cancelled", "3", "2") == "2: 1 wait again\n3: 1 wait again\n"
+    assert hpcq("stat", "--count").split("  ")[1] == "Waiting: 4"
+    flag.touch()
+    work(queue)
+    assert {number: states(queue.store.job(number)) for number in "1234"} == {
+        number: {"Successful": 1} for number in "1234"
+    }
+
+
 def test_panic_asks_first(hpcq, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))
     assert hpcq("panic", code=1).endswith("nothing was done\n")

