@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, lru_cache
 from math import ceil
 from typing import Any
@@ -128,7 +129,7 @@ class QueueDriver(SchedulerDriver):
         busy = self._busy_slots(queue)
         by_number = self._wanted_by_number(queue, found)
         self._wanted = {name: demand.workers for name, demand in by_number.items()}
-        others = [each for each in found if each.definition not in by_number]
+        others = self._wanted_by_kind(queue, found)
         jobs = build_jobs(others, lambda each: self._job(queue, each), name=lambda each: each.kind)
         jobs += [job for demand in by_number.values() for job in demand.jobs()]
         hosts = sorted(_by_host(self._workers).items())
@@ -213,21 +214,37 @@ class QueueDriver(SchedulerDriver):
         self._ran = dict(ran)
         return self._took
 
-    def _job(self, queue: Queue, backlog: Backlog) -> Job | None:
-        definition = queue.settings.definition(backlog.definition)
-        wanted = ceil((backlog.waiting + backlog.running) / definition.jobs_per_worker)
-        if definition.maximum is not None:
-            wanted = min(wanted, definition.maximum)
-        wanted = max(wanted, definition.minimum)
-        self._wanted[definition.name] = self._wanted.get(definition.name, 0) + wanted
-        wanted -= backlog.running
-        if wanted <= 0 or not backlog.waiting:
-            return None
+    def _wanted_by_kind(self, queue: Queue, found: list[Backlog]) -> list[Backlog]:
+        """For how many elements of each demand class new workers are wanted, as `waiting`: of the
+        definitions that leave it to the size of nodes how many workers these run. What is of no
+        definition comes last, as it is."""
+        definitions = queue.settings.definitions
+        wanted: list[Backlog] = []
+        for name, definition in definitions.items():
+            if definition.slots_per_node is None:
+                ours = [each for each in found if each.definition == name]
+                running = sum(each.running for each in ours)
+                demand = WorkerDemand(
+                    waiting=sum(each.waiting for each in ours),
+                    running=running,
+                    jobs_per_worker=definition.jobs_per_worker,
+                    minimum=definition.minimum,
+                    maximum=definition.maximum,
+                    name=name,
+                )
+                self._wanted[name] = demand.workers
+                waiting = {each.kind: each.waiting for each in ours if each.waiting}
+                shares = shared(demand.workers - running, waiting, beyond=f"{name}|||")
+                wanted += [Backlog(kind, number, 0) for kind, number in shares.items()]
+        return wanted + [each for each in found if each.definition not in definitions]
+
+    def _job(self, queue: Queue, wanted: Backlog) -> Job:
+        definition = queue.settings.definition(wanted.definition)
         places: list[Any] = []
         if definition.nodearrays:
             places = [in_nodearrays(definition.nodearrays, not self._weights)]
-        constraints = [backlog.takes, *_needs(definition), *places]
-        return Job(backlog.kind, constraints, iterations=wanted)
+        constraints = [wanted.takes, *_needs(definition), *places]
+        return Job(wanted.kind, constraints, iterations=wanted.waiting)
 
     def explain_job(self, job: Job, verdict: Verdict) -> None:
         """Keep why jobs of a demand class wait, for `hpcq stat` and `hpcq top`."""
@@ -394,6 +411,28 @@ def backlogs(counts: Mapping[tuple[str, str], int]) -> list[Backlog]:
         Backlog(kind, counts.get((kind, "0"), 0), counts.get((kind, "1"), 0)) for kind in kinds
     ]
     return [each for each in found if each.waiting or each.running]
+
+
+def shared(workers: int, waiting: Mapping[str, int], beyond: str) -> dict[str, int]:
+    """The workers that a definition wants anew, by the kind of job that they are for.
+
+    There is one for each kind, in the order given, as far as they go. The others are shared out in
+    proportion to what else waits, rounded up from kind to kind. `waiting` has how many jobs of each
+    kind wait, no zeros. Those that are more than all that wait are for the kind `beyond`.
+    """
+    if workers <= len(waiting):
+        return dict.fromkeys(list(waiting)[: max(0, workers)], 1)
+    more = sum(waiting.values()) - len(waiting)
+    others = min(workers - len(waiting), more)
+    found: dict[str, int] = {}
+    passed = given = 0
+    for kind, number in waiting.items():
+        passed += number - 1
+        before, given = given, ceil(Fraction(others * passed, max(1, more)))
+        found[kind] = 1 + given - before
+    if rest := workers - len(waiting) - others:
+        found[beyond] = found.get(beyond, 0) + rest
+    return found
 
 
 def _by_region(nodes: Iterable[Node]) -> dict[str, dict[str, float]]:

@@ -63,6 +63,46 @@ def test_workers_are_wanted_once_and_not_again_while_they_boot(site):
     assert loop.run_once().created == ()
 
 
+@pytest.mark.parametrize(
+    ("definition", "count", "nodes", "workers"),
+    [
+        ({"maximum": 1}, 1, 1, 1),
+        ({"maximum": 2}, 30, 2, 2),
+        ({"minimum": 3}, 1, 3, 3),
+        ({"jobs_per_worker": 10}, 1, 1, 1),
+        ({"jobs_per_worker": 10}, 4, 2, 2),
+        ({}, 1, 3, 3),
+    ],
+)
+def test_workers_of_a_definition_are_counted_over_all_kinds_of_jobs(
+    site, definition, count, nodes, workers
+):
+    """Three kinds, of which two do not fit on a node together, are one backlog."""
+    queue, _, loop = site(**definition)
+    for cpus in (3, 3.5, 4):
+        queue.submit(an_array(count, cpus=cpus))
+    assert len(loop.run_once().created) == nodes
+    assert loop.run_once().created == ()
+    assert queue.store.cluster()["wanted"]["default"] == workers
+
+
+def test_a_minimum_is_kept_while_nothing_waits(site):
+    """Nodes start for it, once, and what runs counts for it."""
+    queue, _, loop = site(minimum=5)
+    assert len(loop.run_once().created) == 2  # nodes of four cores
+    assert loop.run_once().created == ()
+    queue.submit(an_array(8))
+    assert loop.run_once().created == ()
+
+
+def test_jobs_of_no_definition_keep_nobody_from_workers(site):
+    """One whose definition was taken out of the configuration waits; the others do not."""
+    queue, _, loop = site()
+    queue.store.submit(a_spec(definition="gone"))
+    queue.submit(a_spec())
+    assert len(loop.run_once().created) == 1
+
+
 def test_metrics_say_what_the_last_pass_has_seen(site):
     queue, _, loop = site(jobs_per_worker=10)
     assert "hpcq_workers_wanted" not in metrics(queue.store)
