@@ -49,16 +49,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = new_parser().parse_args(words)
     options.words = command
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        print(end="", flush=True)
+        return code
     except AutoscaleError as error:
         print(f"hpcq: {one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        # whoever reads has seen enough; nothing more is to be written at the end either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()  # whoever reads has seen enough
         return 0
+    except OSError as error:
+        try:
+            print(end="", flush=True)
+            said = one_line(error)
+        except OSError:  # what was not written is tried again
+            said = f"standard output cannot be written: {error.strerror}"
+            _write_no_more()
+        print(f"hpcq: {said}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _write_no_more() -> None:
+    """What is left to print goes nowhere, also when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command_of(words: Sequence[str]) -> str:

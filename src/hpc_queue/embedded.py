@@ -16,6 +16,8 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -111,17 +113,29 @@ def _silent(directory: Path) -> BrokerUnreachable:
 def ensure_started(home: str | Path) -> str:
     """The URL of the server of a home, which is started unless it runs. QueueError when it cannot
     be, BrokerUnreachable when it runs and does not answer."""
-    if not is_up(home):
-        directory = Path(home)
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # who comes second waits until the first has started it
-        with open(directory / "redis.lock", "w", encoding="ascii") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not is_up(home):
-                with open(directory / "redis.alive", "w", encoding="ascii") as alive:
-                    if _takes(alive, directory):
-                        _start(directory, alive)
+    with _usable(home):
+        if not is_up(home):
+            directory = Path(home)
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # who comes second waits until the first has started it
+            with open(directory / "redis.lock", "w", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not is_up(home):
+                    with open(directory / "redis.alive", "w", encoding="ascii") as alive:
+                        if _takes(alive, directory):
+                            _start(directory, alive)
     return url_of(home)
+
+
+@contextmanager
+def _usable(home: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise QueueError(
+            f"expected the home of the queue (hpcq.home, or HPCQ_HOME) to be a directory of this"
+            f" user, or one that can be made, found {str(home)!r}: {error.strerror or error}"
+        ) from error
 
 
 def _takes(alive: IO[str], directory: Path) -> bool:
@@ -171,8 +185,9 @@ def _start(directory: Path, alive: IO[str]) -> None:
 
 def stop(home: str | Path) -> bool:
     """End the server of a home; False when none runs. BrokerUnreachable when it does not answer."""
-    if not is_up(home):
-        return False
+    with _usable(home):
+        if not is_up(home):
+            return False
     client = _client(home)
     client.shutdown(nosave=True)
     client.close()

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hpc.autoscale.config import load_config
 from hpc.autoscale.errors import ConfigurationException, ConstraintError, did_you_mean
@@ -21,6 +22,9 @@ EMBEDDED = "embedded"
 CONFIG_VARIABLE = "HPCQ_CONFIG"
 HOME_VARIABLE = "HPCQ_HOME"
 _KEEP = ("failed", "all", "none")
+# how URLs begin: of a Redis, and of brokers that keep no jobs
+_REDIS = ("redis", "rediss", "redis+socket")
+_OTHERS = ("amqp", "amqps", "pyamqp", "sentinel")
 
 
 @dataclass(frozen=True)
@@ -113,12 +117,20 @@ class Settings:
             )
         found = {name: _definition(name, each) for name, each in given.items()}
         home = values.pop("home", "") or os.environ.get(HOME_VARIABLE, "")
-        values["home"] = str(Path(home or "~/.hpcq").expanduser().absolute())
-        settings = Settings(**values, definitions=found)
-        if not settings.store and settings.broker.startswith(("amqp", "pyamqp")):
+        try:
+            values["home"] = str(Path(home or "~/.hpcq").expanduser().absolute())
+        except RuntimeError as error:
             raise ConfigurationException(
-                "hpcq.store: expected the URL of a Redis beside a broker that is RabbitMQ, found"
-                " none"
+                f"hpcq.home: expected a path, found {home!r}: {error}"
+            ) from error
+        settings = Settings(**values, definitions=found)
+        _check_address("broker", settings.broker, (*_REDIS, *_OTHERS))
+        if settings.store:
+            _check_address("store", settings.store, (*_REDIS, "unix"))
+        elif settings.broker.startswith(_OTHERS):
+            raise ConfigurationException(
+                "hpcq.store: expected the URL of a Redis beside a broker that is RabbitMQ or is"
+                " found by sentinels, found none"
             )
         return settings
 
@@ -137,6 +149,36 @@ class Settings:
                 f"{did_you_mean(name, self.definitions)}"
             )
         return self.definitions[name]
+
+
+def _check_address(key: str, text: str, schemes: Sequence[str]) -> None:
+    """ConfigurationException for what is neither `embedded` nor a URL with one of these schemes. A
+    password is never shown."""
+    if text == EMBEDDED:
+        return
+    shown = (
+        "one that is not shown, as it may have a password" if set("@?") & set(text) else repr(text)
+    )
+    where = f"hpcq.{key}: expected 'embedded' or a URL that begins with {', '.join(schemes)}"
+    for each in text.split(";"):
+        scheme, mark, rest = each.partition("://")
+        if not mark or scheme not in schemes:
+            guess = did_you_mean(scheme.lower(), (*schemes, EMBEDDED))
+            raise ConfigurationException(f"{where}, found {shown}{guess}")
+        try:
+            parts = urlsplit(f"//{rest}")
+            _ = parts.port  # ValueError for one that is no number
+        except ValueError as error:
+            reason = "" if "@" in text else f": {error}"
+            raise ConfigurationException(
+                f"hpcq.{key}: expected a host and a port in the URL, found {shown}{reason}"
+            ) from None
+        database = parts.path.strip("/")
+        if scheme in ("redis", "rediss") and database and not database.isdecimal():
+            raise ConfigurationException(
+                f"hpcq.{key}: expected the number of a database at the end of the URL, as"
+                f" redis://host:6379/0, found {shown}"
+            )
 
 
 def _definition(name: str, section: Any) -> Definition:

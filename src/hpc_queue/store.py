@@ -35,18 +35,28 @@ BLOCK = 100
 _RECORD = struct.Struct("<IIiI")
 _LENGTH = struct.Struct("<Q")
 _UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
+# it has no room, or the disk for its file has none (MISCONF); that passes
+_FULL = (redis.OutOfMemoryError, redis.ReadOnlyError)
 
 
 def connect(url: str, patience: float = 5.0) -> Any:
-    """A client that tries again for about so many seconds when the connection breaks."""
+    """A client that tries again for about so many seconds when the connection breaks. QueueError
+    for a URL with options that no Redis has."""
     retry = Retry(ExponentialBackoff(cap=0.5, base=0.02), int(patience / 0.5) + 1)
-    return redis.Redis.from_url(
-        url.replace("redis+socket://", "unix://"),
-        retry=retry,
-        retry_on_error=list(_UNREACHABLE),
-        socket_connect_timeout=5,
-        socket_timeout=60,
-    )
+    try:
+        client = redis.Redis.from_url(
+            url.replace("redis+socket://", "unix://"),
+            retry=retry,
+            retry_on_error=list(_UNREACHABLE),
+            socket_connect_timeout=5,
+            socket_timeout=60,
+        )
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)  # which does not connect yet
+    except (TypeError, ValueError) as error:
+        # without the URL, as it may have a password
+        raise QueueError(f"expected the URL of a Redis, found one with: {error}") from error
+    return client
 
 
 class Store:
@@ -78,7 +88,11 @@ class Store:
             if str(error).startswith("UNMET "):
                 text = f"after job {str(error)[6:]}, which did not succeed"
                 raise UnmetDependency(text) from error
+            if isinstance(error, _FULL) or str(error).startswith("MISCONF"):
+                raise BrokerUnreachable(f"the store takes no changes now: {error}") from error
             raise QueueError(f"the store refused a command: {error}") from error
+        except redis.RedisError as error:
+            raise QueueError(f"expected an answer of the store, found: {error}") from error
 
     def _run(self, script: str, *args: str | bytes | int | float) -> Any:
         with self._answering():

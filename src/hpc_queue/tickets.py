@@ -54,6 +54,8 @@ def new_app(broker: str, definitions: Iterable[str]) -> Celery:
         worker_hijack_root_logger=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        # a Redis whose disk is full answers with errors, and is waited for like one that is away
+        broker_channel_error_retry=True,
         broker_transport_options=_transport_options(broker),
     )
     return app

