@@ -60,7 +60,7 @@ class JobSpec:
     `args` beside it. `queue` is a label. An array has `count` elements whose indices are `first`,
     `first + step`, and so on. `after` are ids of jobs: elements wait until these have succeeded, or
     merely ended with `after_any`. `seconds` is how long an element may run, 0 for no limit.
-    `replacements` are texts that are replaced in a script.
+    `replacements` are texts that are replaced in a script, or in each word of a program.
     """
 
     name: str

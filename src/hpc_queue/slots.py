@@ -433,12 +433,16 @@ class _Slot:
         return directory
 
     def _words(self, element: Element, spec: JobSpec, directory: Path) -> list[str]:
-        if "argv" in spec.command:
-            return [str(word) for word in spec.command["argv"]]
-        text = str(spec.command["script"])
         replaced = {**spec.replacements, **self._replacements(element, spec)}
-        for old, new in replaced.items():
-            text = text.replace(old, new)
+
+        def filled(text: str) -> str:
+            for old, new in replaced.items():
+                text = text.replace(old, new)
+            return text
+
+        if "argv" in spec.command:
+            return [filled(str(word)) for word in spec.command["argv"]]
+        text = filled(str(spec.command["script"]))
         path = directory / "script"
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o700)
         with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:

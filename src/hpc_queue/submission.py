@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retry-failed", action="store_true", default=None, help="also when it exits with an error"
     )
-    parser.add_argument("-p", "--params", help="JSON object of texts to replace in the script")
+    parser.add_argument("-p", "--params", help="JSON object of texts to replace in what runs")
     parser.add_argument(
         "-a", "--array-file", metavar="FILE", help="a JSON object of such texts for each element"
     )

@@ -115,6 +115,18 @@ def test_an_array_is_one_line_until_it_is_asked_for(hpcq, queue, tmp_path):
     assert "expected one element" in hpcq("log", "1", code=2)
 
 
+def test_texts_are_replaced_in_the_words_of_a_program(hpcq, queue, tmp_path):
+    """Those of an element and those of all, also inside of words; no word becomes two."""
+    path = tmp_path / "rows"
+    path.write_text('{"WHO": "a b; c"}\n{"WHO": "you"}\n')
+    hpcq("sub", "-a", str(path), "-p", '{"HI": "hello"}', "--", "printf", "[%s]", "HI", "-WHO-")
+    work(queue)
+    assert [hpcq("log", f"1.{index}") for index in (0, 1)] == [
+        "[hello][-a b; c-]\n",
+        "[hello][-you-]\n",
+    ]
+
+
 def test_what_jobs_wait_for_is_below_the_table(hpcq, queue):
     """A line for a definition, and one where all is told of a job."""
     hpcq("sub", "--array", "1-30", "--", "true")
