@@ -22,10 +22,13 @@ _TOGETHER = 32
 class Queue:
     """The jobs of one store with the tickets of one broker. Not for several threads at once."""
 
-    def __init__(self, settings: Settings, store: Store, broker: str) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, broker: str, is_worker: bool = False
+    ) -> None:
         self.settings = settings
         self.store = store
         self._broker = broker
+        self._is_worker = is_worker
         self._tickets: tickets.Tickets | None = None
 
     @property
@@ -38,7 +41,7 @@ class Queue:
     def tickets(self) -> tickets.Tickets:
         """What writes tickets; Celery is imported for the first of them."""
         if self._tickets is None:
-            app = tickets.new_app(self._broker, self.settings.definitions)
+            app = tickets.new_app(self._broker, self.settings.definitions, self._is_worker)
             self._tickets = tickets.Tickets(app)
         return self._tickets
 

@@ -25,6 +25,7 @@ from redis.retry import Retry
 from hpc_queue import scripts
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob, UnmetDependency
 from hpc_queue.model import JobSpec, Range, State
+from hpc_queue.patience import timeouts
 from hpc_queue.stored import Ended, Job, Record, Step, WorkerRecord, job_of
 
 # Seconds. A node is deleted, or wanted again, long before.
@@ -39,17 +40,22 @@ _UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
 _FULL = (redis.OutOfMemoryError, redis.ReadOnlyError)
 
 
-def connect(url: str, patience: float = 5.0) -> Any:
-    """A client that tries again for about so many seconds when the connection breaks. QueueError
-    for a URL with options that no Redis has."""
-    retry = Retry(ExponentialBackoff(cap=0.5, base=0.02), int(patience / 0.5) + 1)
+def connect(url: str, patience: float = 5.0, is_worker: bool = False) -> Any:
+    """A client that tries again for about so many seconds when the connection breaks.
+
+    A server that takes connections and does not answer is left after `ANSWER_TIMEOUT`, since
+    somebody waits for it; a worker waits longer, and tries again. QueueError for a URL with options
+    that no Redis has.
+    """
+    errors = _UNREACHABLE if is_worker else (redis.ConnectionError,)
+    pauses = ExponentialBackoff(cap=0.5, base=0.02)
+    retry = Retry(pauses, int(patience / 0.5) + 1, supported_errors=errors)
     try:
         client = redis.Redis.from_url(
             url.replace("redis+socket://", "unix://"),
             retry=retry,
-            retry_on_error=list(_UNREACHABLE),
-            socket_connect_timeout=5,
-            socket_timeout=60,
+            retry_on_error=list(errors),
+            **timeouts(is_worker),
         )
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # which does not connect yet

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc_queue.errors import BrokerUnreachable
 from hpc_queue.model import Range
+from hpc_queue.patience import timeouts
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -31,8 +32,9 @@ def queue_name(definition: str) -> str:
     return f"hpcq.{definition}"
 
 
-def new_app(broker: str, definitions: Iterable[str]) -> Celery:
-    """The Celery application of a queue, whose messages are JSON and acknowledged late."""
+def new_app(broker: str, definitions: Iterable[str], is_worker: bool = False) -> Celery:
+    """The Celery application of a queue, whose messages are JSON and acknowledged late. That of a
+    worker waits longer for a broker that does not answer."""
     from celery import Celery
 
     app = Celery("hpcq", broker=broker, set_as_current=False)
@@ -56,7 +58,7 @@ def new_app(broker: str, definitions: Iterable[str]) -> Celery:
         broker_connection_max_retries=None,
         # a Redis whose disk is full answers with errors, and is waited for like one that is away
         broker_channel_error_retry=True,
-        broker_transport_options=_transport_options(broker),
+        broker_transport_options=_transport_options(broker, is_worker),
     )
     return app
 
@@ -73,15 +75,14 @@ def is_redis(broker: str) -> bool:
     return broker.startswith(("redis", "sentinel"))
 
 
-def _transport_options(broker: str) -> dict[str, Any]:
+def _transport_options(broker: str, is_worker: bool) -> dict[str, Any]:
     if not is_redis(broker):
         return {}
     return {
         "priority_steps": list(range(10)),
         "queue_order_strategy": "priority",
         "visibility_timeout": _VISIBILITY,
-        "socket_connect_timeout": 5,
-        "socket_timeout": 60,
+        **timeouts(is_worker),
     }
 
 

@@ -34,7 +34,8 @@ _PATIENT = 3600.0
 
 def open_patiently(settings: Settings, broker: str, store: str) -> Queue:
     """A queue whose store is waited for, as long as a broker may take to come back."""
-    return Queue(settings, Store(connect(store, _PATIENT)), broker)
+    client = connect(store, _PATIENT, is_worker=True)
+    return Queue(settings, Store(client), broker, is_worker=True)
 
 
 def node_id() -> str:
@@ -59,7 +60,7 @@ def run_worker(
 
     queue = open_queue()
     worker = Worker(name, settings.definition(definition), settings, slots, open_queue)
-    app = tickets.new_app(broker, [definition])
+    app = tickets.new_app(broker, [definition], is_worker=True)
     celery = _celery_worker(app, worker, host, slots, definition)
     attendant = Attendant(
         worker,

