@@ -6,7 +6,6 @@ everybody: the command line, workers, and the driver.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ EMBEDDED = "embedded"
 CONFIG_VARIABLE = "HPCQ_CONFIG"
 HOME_VARIABLE = "HPCQ_HOME"
 _KEEP = ("failed", "all", "none")
+# seconds, about thirty years: with much longer times Redis and Python cannot reckon
+_LONGEST = 1e9
 # how URLs begin: of a Redis, and of brokers that keep no jobs
 _REDIS = ("redis", "rediss", "redis+socket")
 _OTHERS = ("amqp", "amqps", "pyamqp", "sentinel")
@@ -234,11 +235,11 @@ def _number(least: float) -> _Kind:
     def convert(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError
-        if not math.isfinite(value) or value < least:
+        if not least <= value <= _LONGEST:
             raise ValueError
         return float(value)
 
-    return f"a number of at least {least:g}", convert
+    return f"a number of {least:g} to {_LONGEST:g}", convert
 
 
 def _whole(least: int) -> _Kind:

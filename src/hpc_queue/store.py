@@ -16,6 +16,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import ceil
 from typing import Any
 
 import redis
@@ -156,7 +157,7 @@ class Store:
         ]
         head: list[str | bytes | int] = [token or uuid.uuid4().hex, spec.count]
         head += [spec.demand_class(), spec.to_json(), spec.retries, int(spec.retry_failed)]
-        head += [int(spec.after_any), int(keep), " ".join(dict.fromkeys(spec.after))]
+        head += [int(spec.after_any), ceil(keep), " ".join(dict.fromkeys(spec.after))]
         return [*head, *ticket, *blocks]
 
     # -- running

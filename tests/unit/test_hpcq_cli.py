@@ -288,6 +288,17 @@ def test_retried_jobs_wait_for_those_that_they_are_after(hpcq, queue, tmp_path, 
     }
 
 
+@pytest.mark.parametrize(("keep", "keeps"), [(0, 0), (0.25, 1), (1.5, 2), (1e9, 10**9)])
+def test_ended_jobs_are_kept_for_as_long_as_is_said(hpcq, redis_home, tmp_path, queue, keep, keeps):
+    """Whole seconds, rounded up; for ever only with 0."""
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"hpcq": {"home": str(redis_home), "keep": keep}}))
+    hpcq("-C", str(path), "sub", "--", "true")
+    assert queue.store.client.hget("hpcq:job:1", "keep") == b"%d" % keeps
+    hpcq("del", "1")
+    assert (queue.store.client.ttl("hpcq:job:1") == -1) == (keeps == 0)
+
+
 def test_panic_asks_first(hpcq, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))
     assert hpcq("panic", code=1).endswith("nothing was done\n")
