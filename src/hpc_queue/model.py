@@ -19,6 +19,7 @@ MOST_RETRIES = 30
 MOST_ELEMENTS = 10_000_000
 MOST_TEXT = 1 << 20
 """Bytes of a script."""
+_MOST_OF_ANYTHING = 1e9
 PRIORITIES = range(10)
 DEFAULT_PRIORITY = 4
 KINDS = ("script", "argv", "call")
@@ -113,13 +114,16 @@ class JobSpec:
         yield from self._figures()
 
     def _figures(self) -> Iterator[str]:
+        program = self.command.get("argv", ["-"])
+        if not (isinstance(program, list | tuple) and program and program[0]):
+            yield f"expected a program with its arguments, as after --, found {program!r}"
         for what in ("name", "queue", "definition"):
             if not 0 < len(getattr(self, what)) <= 200:
                 yield f"expected a {what} of 1 to 200 characters, found {len(getattr(self, what))}"
-        for what, least in (("seconds", 0), ("cpus", 0), ("memory", 0), ("gpus", 0)):
+        for what in ("seconds", "cpus", "memory", "gpus"):
             amount = getattr(self, what)
-            if amount is not None and not least <= amount < 1e9:
-                yield f"expected {what} of at least 0, found {amount}"
+            if amount is not None and not 0 <= amount < _MOST_OF_ANYTHING:
+                yield f"expected {what} of 0 to less than {_MOST_OF_ANYTHING:g}, found {amount}"
 
     def demand_class(self) -> str:
         """The definition with what an element takes, as in `short|4||`: elements of one class are

@@ -88,7 +88,7 @@ def read_submission(
         raise QueueError("expected a file with a script, or a command after --, and not both")
     options = _options_of(file or "the script", text) if text is not None else {}
     options.update({key: value for key, value in vars(given).items() if value is not None})
-    name = Path(file).name if file else Path(words[0]).name if words else "commands"
+    name = Path(file).name if file else Path(words[0]).name or words[0] if words else "commands"
     command = {"argv": list(words)} if text is None else {"script": text}
     return submission_of(command, {"name": name, **options})
 

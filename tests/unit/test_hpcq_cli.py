@@ -299,6 +299,27 @@ def test_ended_jobs_are_kept_for_as_long_as_is_said(hpcq, redis_home, tmp_path, 
     assert (queue.store.client.ttl("hpcq:job:1") == -1) == (keeps == 0)
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["--time", "1" + 18 * "0" + "h", "true"],
+            "seconds of 0 to less than 1e+09, found 3.6e+21",
+        ),
+        (["--cpus", "inf", "true"], "cpus of 0 to less than 1e+09, found inf"),
+        (["--cpus", "nan", "true"], "cpus of 0 to less than 1e+09, found nan"),
+        (["--cpus", "-1", "true"], "cpus of 0 to less than 1e+09, found -1"),
+        (["--mem", "10000000t", "true"], "memory of 0 to less than 1e+09, found 10240000000.0"),
+        (["--gpus", "1" + 400 * "0", "true"], "gpus of 0 to less than 1e+09, found 100"),
+        ([""], "expected a program with its arguments, as after --, found ['']"),
+    ],
+)
+def test_figures_and_programs_that_cannot_be_are_told(hpcq, queue, words, expected):
+    """Both limits of a figure, whichever was passed."""
+    assert expected in hpcq("sub", *words[:-1], "--", words[-1], code=2)
+    assert queue.store.job_ids() == []
+
+
 def test_panic_asks_first(hpcq, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))
     assert hpcq("panic", code=1).endswith("nothing was done\n")
