@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hpc.autoscale.errors import AutoscaleError, one_line
+from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
 from hpc_queue import embedded, submission, views
@@ -177,7 +177,9 @@ def sub(options: Options) -> int:
 
 
 def _selected(queue: Queue, options: Options) -> list[tuple[Job, int, int]]:
-    """The jobs that the options mean, each with a range of positions."""
+    """The jobs that the options mean, each with a range of positions. Where a name, a queue or a
+    definition is that of none of them, this is said on stderr."""
+    whose = "none of these jobs has" if options.id else "no job has"
     if options.id:
         found = [queue.find(text) for text in options.id]
     else:
@@ -186,7 +188,13 @@ def _selected(queue: Queue, options: Options) -> list[tuple[Job, int, int]]:
     for name in ("name", "queue", "definition"):
         wanted = getattr(options, name)
         if wanted is not None:
+            known = {getattr(job.spec, name) for job, _, _ in found}
             found = [each for each in found if getattr(each[0].spec, name) == wanted]
+            if not found:
+                guess = did_you_mean(wanted, sorted(known))
+                print(f"hpcq: {whose} the {name} {wanted!r}{guess}", file=sys.stderr)
+                return []
+            whose = "none of these jobs has"
     if options.state is not None:
         state = State.named(options.state)
         found = [each for each in found if each[0].counts[state]]

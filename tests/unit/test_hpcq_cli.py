@@ -320,6 +320,36 @@ def test_figures_and_programs_that_cannot_be_are_told(hpcq, queue, words, expect
     assert queue.store.job_ids() == []
 
 
+@pytest.mark.parametrize("command", ["stat", "del", "retry"])
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["-q", "phisics"], "no job has the queue 'phisics'; did you mean 'physics'?"),
+        (["-n", "swep"], "no job has the name 'swep'; did you mean 'sweep'?"),
+        (["-d", "shrot"], "no job has the definition 'shrot'; did you mean 'short'?"),
+        (["-q", "x" * 9], "no job has the queue 'xxxxxxxxx'"),
+        (["-q", "other", "-n", "sweep"], "none of these jobs has the queue 'other'"),
+        (["1", "-q", "other"], "none of these jobs has the queue 'other'"),
+    ],
+)
+def test_a_name_that_no_job_has_is_told_with_a_guess(hpcq, queue, capsys, command, words, expected):
+    """On stderr; nothing is changed, and the code is 0."""
+    hpcq("sub", "-n", "sweep", "-q", "physics", "-d", "short", "--", "true")
+    before = queue.store.job("1")
+    assert cli.main([command, *words]) == 0
+    assert capsys.readouterr().err == f"hpcq: {expected}\n"
+    assert queue.store.job("1") == before
+
+
+def test_names_that_jobs_have_and_a_queue_without_jobs_are_no_news(hpcq, queue, capsys):
+    """Nothing is on stderr, so that a job of cron is quiet."""
+    hpcq("stat")
+    hpcq("sub", "-q", "physics", "--", "true")
+    hpcq("stat", "-q", "physics", "-d", "default", "-f", "Failed")
+    assert cli.main(["stat", "-q", "physics", "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_panic_asks_first(hpcq, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("no\n"))
     assert hpcq("panic", code=1).endswith("nothing was done\n")
