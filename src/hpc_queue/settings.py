@@ -161,7 +161,8 @@ def _check_address(key: str, text: str, schemes: Sequence[str]) -> None:
         "one that is not shown, as it may have a password" if set("@?") & set(text) else repr(text)
     )
     where = f"hpcq.{key}: expected 'embedded' or a URL that begins with {', '.join(schemes)}"
-    for each in text.split(";"):
+    # of a broker, there may be several to choose from
+    for each in text.split(";") if key == "broker" else [text]:
         scheme, mark, rest = each.partition("://")
         if not mark or scheme not in schemes:
             guess = did_you_mean(scheme.lower(), (*schemes, EMBEDDED))

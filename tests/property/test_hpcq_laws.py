@@ -1,6 +1,8 @@
 """Laws of sharing the workers of a definition out over the kinds of its jobs."""
 
 from fractions import Fraction
+from math import ceil
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("celery")
 
-from hpc_queue.driver import shared
+from hpc_queue.driver import QueueDriver, shared
+from hpc_queue.settings import Settings
 
 WAITING = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 40), max_size=8)
 
@@ -39,6 +42,32 @@ def test_kinds_have_one_in_order_and_then_their_share(workers, waiting):
 def test_a_worker_for_each_job_is_one_for_each_job_of_each_kind(waiting):
     """As many as wait, where nothing is rounded."""
     assert shared(sum(waiting.values()), waiting, beyond="beyond") == waiting
+
+
+KINDS = st.sampled_from(["", "1", "2", "3.5"]).map(lambda cpus: f"default|{cpus}||")
+BACKLOG = st.dictionaries(st.tuples(KINDS, st.sampled_from("01h")), st.integers(0, 60))
+
+
+@given(BACKLOG, st.integers(0, 20), st.none() | st.integers(0, 40), st.integers(1, 12))
+def test_a_definition_wants_workers_as_if_all_its_jobs_were_alike(counts, least, more, ratio):
+    """Never more than its maximum, whatever its jobs take; what runs is counted, too."""
+    most = None if more is None else least + more
+    definition = {"minimum": least, "maximum": most, "jobs_per_worker": ratio}
+    definition = {key: value for key, value in definition.items() if value is not None}
+    store = SimpleNamespace(
+        workers=list,
+        counts=lambda: counts,
+        is_halted=lambda: False,
+        ran=dict,
+        classes_of=lambda jobs: {},
+    )
+    settings = Settings.read({"hpcq": {"definitions": {"default": definition}}})
+    queue = SimpleNamespace(settings=settings, store=store)
+    jobs, _ = QueueDriver(queue).read_jobs_and_nodes({"read_only": True})
+    number = {state: sum(n for (_, s), n in counts.items() if s == state) for state in "01"}
+    expected = ceil((number["0"] + number["1"]) / ratio)
+    expected = max(least, expected if most is None else min(expected, most))
+    assert sum(job.iterations for job in jobs) == max(0, expected - number["1"])
 
 
 def test_what_is_beyond_may_be_of_a_kind_that_waits():
