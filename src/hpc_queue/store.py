@@ -37,8 +37,8 @@ BLOCK = 100
 _RECORD = struct.Struct("<IIiI")
 _LENGTH = struct.Struct("<Q")
 _UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
-# it has no room, or the disk for its file has none (MISCONF); that passes
-_FULL = (redis.OutOfMemoryError, redis.ReadOnlyError)
+# what a server says that has no room, or whose disk has none, by itself or from within a script
+_FULL = ("MISCONF", "command not allowed when used memory")
 
 
 def connect(url: str, patience: float = 5.0, is_worker: bool = False) -> Any:
@@ -95,7 +95,7 @@ class Store:
             if str(error).startswith("UNMET "):
                 text = f"after job {str(error)[6:]}, which did not succeed"
                 raise UnmetDependency(text) from error
-            if isinstance(error, _FULL) or str(error).startswith("MISCONF"):
+            if isinstance(error, redis.ReadOnlyError) or any(each in str(error) for each in _FULL):
                 raise BrokerUnreachable(f"the store takes no changes now: {error}") from error
             raise QueueError(f"the store refused a command: {error}") from error
         except redis.RedisError as error:

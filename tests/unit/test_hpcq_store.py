@@ -385,6 +385,17 @@ def test_a_job_that_makes_no_sense_is_refused(store, spec, found):
         store.submit(spec)
 
 
+def test_a_store_without_memory_is_waited_for(store):
+    """It does not answer for now, which is no mistake of who asks."""
+    store.client.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(BrokerUnreachable, match="takes no changes now"):
+            store.submit(a_spec())
+    finally:
+        store.client.config_set("maxmemory", "0")
+    assert store.submit(a_spec())[1]
+
+
 def test_a_store_that_is_not_there_is_no_empty_store(tmp_path):
     store = Store(connect(f"redis+socket://{tmp_path}/no.sock", patience=0))
     with pytest.raises(BrokerUnreachable, match="expected an answer"):
