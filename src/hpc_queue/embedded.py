@@ -28,12 +28,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from hpc_queue.errors import BrokerUnreachable, QueueError
+from hpc_queue.patience import ANSWER_TIMEOUT
 
 # Bytes of the longest path that fits a Unix socket address everywhere.
 _SOCKET_PATH_LIMIT = 100
 _START_TIMEOUT = 20.0
-# Seconds that a server may take to answer.
-_ANSWER_TIMEOUT = 5.0
 
 
 def program() -> Path:
@@ -64,7 +63,7 @@ def url_of(home: str | Path) -> str:
 def _client(home: str | Path) -> redis.Redis:
     """A client that asks once."""
     path = str(socket_path(Path(home)))
-    timeout = _ANSWER_TIMEOUT
+    timeout = ANSWER_TIMEOUT
     return redis.Redis(unix_socket_path=path, socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
 
 
@@ -91,7 +90,7 @@ def is_up(home: str | Path) -> bool:
 
 def _listens(home: str | Path) -> bool:
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(_ANSWER_TIMEOUT)
+        probe.settimeout(ANSWER_TIMEOUT)
         try:
             probe.connect(str(socket_path(Path(home))))
         except (FileNotFoundError, ConnectionRefusedError, NotADirectoryError):
