@@ -52,13 +52,13 @@ def stalled(home):
 def test_a_server_that_stalls_has_no_second_one_beside_it(home, monkeypatch, capsys, words):
     """A command ends with 2 and starts nothing, and the queue is as before when it goes on."""
     assert cli.main(["sub", "--", "true"]) == 0
-    monkeypatch.setattr(embedded, "_ANSWER_TIMEOUT", PATIENCE)
+    monkeypatch.setattr(embedded, "ANSWER_TIMEOUT", PATIENCE)
     with stalled(home) as pid:
         capsys.readouterr()
         assert cli.main(words) == 2
         assert "the broker does not answer" in capsys.readouterr().err
         assert pid_of(home) == pid
-    monkeypatch.setattr(embedded, "_ANSWER_TIMEOUT", 60.0)
+    monkeypatch.setattr(embedded, "ANSWER_TIMEOUT", 60.0)
     assert cli.main(["stat", "--ids"]) == 0
     assert capsys.readouterr().out == "1\n"
 
