@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.plaintext import on_one_line
@@ -25,6 +25,11 @@ def main(arguments: Sequence[str]) -> int:
     """Run one of the commands; its exit code."""
     command, *words = arguments
     run = {"qsub": qsub, "qstat": qstat, "qdel": qdel, "qlog": qlog}[command]
+    return cli.code_of(lambda: _as_cyclone(run, words))
+
+
+def _as_cyclone(run: Callable[[Sequence[str]], int], words: Sequence[str]) -> int:
+    """The exit code of a command that says what goes wrong as Cyclone's do."""
     try:
         return run(words)
     except AutoscaleError as error:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -48,8 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words, command = words[:at], words[at + 1 :]
     options = new_parser().parse_args(words)
     options.words = command
+    return code_of(lambda: int(options.run(options)))
+
+
+def code_of(run: Callable[[], int]) -> int:
+    """The exit code of a command; what goes wrong is said in one line."""
     try:
-        code = int(options.run(options))
+        code = run()
         print(end="", flush=True)
         return code
     except AutoscaleError as error:
@@ -425,7 +431,8 @@ def init(options: Options) -> int:
     queue = Queue.open(settings)
     queue.store.counts()
     where = embedded.url_of(settings.home) if settings.broker == EMBEDDED else "as configured"
-    print(f"broker: {settings.broker} ({where})")
+    broker = re.sub("//[^/]*@", "//…@", settings.broker)  # without its password
+    print(f"broker: {broker} ({where})")
     print(f"home: {settings.home}")
     print(f"definitions: {', '.join(settings.definitions)}")
     return 0

@@ -113,6 +113,7 @@ def ensure_started(home: str | Path) -> str:
     """The URL of the server of a home, which is started unless it runs. QueueError when it cannot
     be, BrokerUnreachable when it runs and does not answer."""
     with _usable(home):
+        url = url_of(home)
         if not is_up(home):
             directory = Path(home)
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -123,7 +124,7 @@ def ensure_started(home: str | Path) -> str:
                     with open(directory / "redis.alive", "w", encoding="ascii") as alive:
                         if _takes(alive, directory):
                             _start(directory, alive)
-    return url_of(home)
+    return url
 
 
 @contextmanager
@@ -134,6 +135,10 @@ def _usable(home: str | Path) -> Iterator[None]:
         raise QueueError(
             f"expected the home of the queue (hpcq.home, or HPCQ_HOME) to be a directory of this"
             f" user, or one that can be made, found {str(home)!r}: {error.strerror or error}"
+        ) from error
+    except UnicodeError as error:
+        raise QueueError(
+            f"expected the home of the queue to have a name in UTF-8, found {str(home)!r}"
         ) from error
 
 

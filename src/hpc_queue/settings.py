@@ -223,8 +223,10 @@ def _checked(where: str, section: Any, kinds: Mapping[str, _Kind]) -> dict[str, 
         try:
             values[key] = convert(value)
         except (TypeError, ValueError):
+            # an address may have a password
+            found = type(value).__name__ if key in ("broker", "store") else repr(value)
             raise ConfigurationException(
-                f"{where}.{key}: expected {expected}, found {value!r}"
+                f"{where}.{key}: expected {expected}, found {found}"
             ) from None
     return values
 

@@ -526,3 +526,26 @@ def test_figures_are_read_as_people_write_them():
     assert [parse_memory(t) for t in ("4", "4g", "512M", "1TiB")] == [4, 4, 0.5, 1024]
     assert parse_array("-2-2") == (-2, 1, 5)
     assert ElementId.parse("12--3") == ElementId.parse(" 12.3 ") == ElementId("12", 3)
+
+
+def test_init_shows_no_password(hpcq, queue, tmp_path):
+    path = tmp_path / "other.json"
+    section = {"broker": "amqp://me:secret@there/", "store": embedded.url_of(queue.settings.home)}
+    path.write_text(json.dumps({"hpcq": section}))
+    assert hpcq("-C", str(path), "init").startswith("broker: amqp://…@there/ (as configured)\n")
+
+
+def test_an_address_that_is_no_text_is_refused_without_its_password(hpcq, tmp_path):
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"hpcq": {"broker": ["redis://:secret@there"]}}))
+    said = hpcq("-C", str(path), "stat", code=2)
+    assert "hpcq.broker: expected" in said and said.endswith("found list\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_cyclones_commands_say_that_their_output_cannot_be_written(hpcq, monkeypatch, capsys):
+    hpcq("sub", "--", "true")
+    with open("/dev/full", "w") as full, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", full)
+        assert aliases.main(["qstat", "-q", "default"]) == 2
+    assert "standard output cannot be written" in capsys.readouterr().err

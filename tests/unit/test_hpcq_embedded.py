@@ -173,3 +173,13 @@ def test_a_home_may_have_any_name(monkeypatch, capsys, name):
     finally:
         embedded.stop(home)
         shutil.rmtree(above)
+
+
+def test_a_home_whose_name_is_not_in_utf_8_is_refused(monkeypatch, capsys, tmp_path):
+    """A URL could not name it; nothing is started there."""
+    home = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    monkeypatch.delenv("HPCQ_CONFIG", raising=False)
+    monkeypatch.setenv("HPCQ_HOME", home)
+    assert cli.main(["stat"]) == 2
+    assert "a name in UTF-8" in capsys.readouterr().err
+    assert not os.path.exists(home)
