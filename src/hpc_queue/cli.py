@@ -431,7 +431,7 @@ def init(options: Options) -> int:
     queue = Queue.open(settings)
     queue.store.counts()
     where = embedded.url_of(settings.home) if settings.broker == EMBEDDED else "as configured"
-    broker = re.sub("//[^/]*@", "//…@", settings.broker)  # without its password
+    broker = re.sub("//.*@", "//…@", settings.broker)  # without its password
     print(f"broker: {broker} ({where})")
     print(f"home: {settings.home}")
     print(f"definitions: {', '.join(settings.definitions)}")
