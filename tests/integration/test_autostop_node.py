@@ -324,12 +324,14 @@ def test_the_service_until_a_signal(home, capsys):
     answered, asking = [], []
 
     def ask(url):
-        answered.append((url, requests.post(url, timeout=30).status_code))
-        os.kill(os.getpid(), signal.SIGTERM)
+        try:
+            answered.append((url, requests.post(url, timeout=30).status_code))
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
 
     class Screen(io.StringIO):
         def flush(self):
-            if not asking:
+            if self.getvalue() and not asking:
                 asking.append(threading.Thread(target=ask, args=[self.getvalue().strip()]))
                 asking[0].start()
 
