@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
+from hpc.autoscale.output import given_up, write_no_more
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
 from hpc_queue import embedded, submission, views
@@ -62,24 +63,18 @@ def code_of(run: Callable[[], int]) -> int:
         print(f"hpcq: {one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        _write_no_more()  # whoever reads has seen enough
+        write_no_more(sys.stdout)  # whoever reads has seen enough
         return 0
     except OSError as error:
         try:
             print(end="", flush=True)
             said = one_line(error)
         except OSError:  # what was not written is tried again
-            said = f"standard output cannot be written: {error.strerror}"
-            _write_no_more()
+            said = given_up(sys.stdout, error)
         print(f"hpcq: {said}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
-
-
-def _write_no_more() -> None:
-    """What is left to print goes nowhere, also when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _command_of(words: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from hpc.autoscale._version import __version__
+from hpc.autoscale.output import given_up
 
 
 def version_line() -> str:
@@ -30,10 +31,8 @@ def console_main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except OSError as problem:
-        # nothing more is to be written, not even at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        said = given_up(sys.stdout, problem)
         if not isinstance(problem, BrokenPipeError):  # a reader that has seen enough
-            said = f"standard output cannot be written: {problem.strerror}"
             print(f"azscale: error: {said}", file=sys.stderr)
         raise SystemExit(1) from None
 

@@ -29,6 +29,7 @@ from hpc.autoscale.errors import (
 )
 from hpc.autoscale.hpclogging.records import stack_trace
 from hpc.autoscale.installation import refuse_both
+from hpc.autoscale.output import given_up
 from hpc.autoscale.plaintext import on_its_lines, on_one_line
 from hpc.autoscale.util import load_config, lock_file_of
 
@@ -357,11 +358,7 @@ class _Output:
         except BrokenPipeError:  # the reader has seen enough, which is no error
             raise
         except OSError as problem:
-            # what is left goes nowhere, or it would be tried again at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            raise AutoscaleError(
-                f"standard output cannot be written: {problem.strerror}"
-            ) from problem
+            raise AutoscaleError(given_up(self._stream, problem)) from problem
 
 
 @contextmanager
