@@ -19,7 +19,6 @@ PASSES = 9
 PLACED, SHORT = (Stand.HAS, Stand.COMES), (Stand.WAITS, Stand.NEVER)
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", range(SITES))
 def test_what_is_said_of_jobs_comes_true(tmp_path, seed):
     """A job that is said to have nodes, or to get them, is not short of any in the next pass, and

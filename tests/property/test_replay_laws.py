@@ -26,7 +26,6 @@ others, workers that are given back, and nodearrays of a request set that are in
 PASSES = 12
 
 
-@pytest.mark.no_cover
 @pytest.mark.parametrize("seed", sorted({*range(FIRST, FIRST + SITES), *FOUND}))
 def test_passes_decide_the_same_again(tmp_path, seed, capsys):
     """All of a drawn site, and all of its journal once it was written anew for others."""

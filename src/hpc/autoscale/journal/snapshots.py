@@ -104,7 +104,7 @@ def _kind_of(job: Job) -> tuple[Any, ...]:
     return ()
 
 
-_DEMAND = [each.name for each in fields(WorkerDemand) if each.name not in ("constraints", "_")]
+_DEMAND = [each.name for each in fields(WorkerDemand) if each.name != "constraints"]
 """What is kept of a demand for workers. Its constraints are among those of the job."""
 
 

@@ -28,7 +28,7 @@ from hpc.autoscale.job.driver import (
 )
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.journal.changes import changed
+from hpc.autoscale.journal.changes import changed, given
 from hpc.autoscale.journal.listening import COMMANDS
 from hpc.autoscale.journal.raised import again
 from hpc.autoscale.journal.recording import names_of, resource_rows
@@ -329,9 +329,9 @@ class JournalDriver(SchedulerDriver):
             add_ccnodeid_default_resource(node_mgr)
         known = _by_row(node_mgr.get_buckets())
         for key in wanted:
-            name, is_second, number = key.partition("\x1f")
+            name = given(key)
             bucket, _, group = name.rpartition("/")
-            without = known.get(f"{bucket}/{is_second}{number}")
+            without = known.get(f"{bucket}/{key.removeprefix(name)}")
             if group and key not in known and without is not None:
                 node_mgr.add_placement_group(group, without)
         for key, each in _by_row(node_mgr.get_buckets()).items():
