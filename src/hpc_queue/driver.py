@@ -18,7 +18,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.hpctypes import NodeStatus
+from hpc.autoscale.hpctypes import READY_STATES, NodeStatus
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -35,7 +35,6 @@ from hpc_queue.stored import WorkerRecord
 
 # how many of the newest runs are told apart from their mean
 _NEWEST = 100
-_LIVE = ("Ready", "Started")
 _RESOURCES = (("slots", "node.vcpu_count"), ("memgb", "node.memory"), ("ngpus", "node.gpu_count"))
 
 
@@ -443,7 +442,7 @@ def _by_region(nodes: Iterable[Node]) -> dict[str, dict[str, float]]:
         if not node.exists:
             continue
         each = found.setdefault(str(node.location), {"booting": 0, "live": 0, "unpriced": 0})
-        each["live" if node.state in _LIVE else "booting"] += 1
+        each["live" if node.state in READY_STATES else "booting"] += 1
         price = price_per_hour(node.location, node.vm_size, node.spot)
         if price is None:
             each["unpriced"] += 1

@@ -33,6 +33,9 @@ SubnetId = NewType("SubnetId", str)
 VMFamily = NewType("VMFamily", str)
 VMSize = NewType("VMSize", str)
 
+READY_STATES = (NodeStatus("Ready"), NodeStatus("Started"))
+"""The states of nodes that are ready for work, as a server says them."""
+
 SizeMagnitude = Literal["b", "k", "m", "g", "t", "p"]
 MemoryMagnitude = SizeMagnitude
 SizeValue = float | int

@@ -22,6 +22,7 @@ from hpc.autoscale.backoff.law import Backoff, Policy
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Record
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
 from hpc.autoscale.config.clusters import split_name
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
@@ -31,7 +32,6 @@ from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 Draw = Callable[[Subject, Backoff | None], float]
 Place = tuple[str, str, str]
 
-_WELL = ("Ready", "Started")
 _AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
 
 _ABSENT = 3600.0
@@ -265,7 +265,7 @@ class Holds:
         """What has become of a node that booted, and neither boots nor has failed."""
         boot = self._memory.boots[node_id]
         status = record.get("Status")
-        if boot.up_at and (status in _WELL or boot.has_failed):
+        if boot.up_at and (status in READY_STATES or boot.has_failed):
             self._note_boot(node_id, None if boot.has_failed else boot)
             return
         if boot.up_at and not record:
@@ -275,7 +275,7 @@ class Holds:
             facts = self._facts_of(was, by_place)
             self._note_eviction(node_id, facts, boot.since, bad)
         self._note_boot(node_id, None)
-        if status in _WELL:
+        if status in READY_STATES:
             facts = self._facts_of(record, by_place)
             if facts is not None and facts.spot:
                 up_at = "\x1f".join((facts.nodearray, facts.vm_size, facts.group))

@@ -17,13 +17,13 @@ from hpc.autoscale.explaining.refusals import by_bucket
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.plaintext import in_words, on_one_line
 from hpc.autoscale.results.verdicts import Cause, Verdict
 
-_READY = ("Ready", "Started")
 LONGEST_REASON = 300
 
 
@@ -79,7 +79,7 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     """A job that has all that it wants, on nodes that are there or to be made."""
     about = f"job {name}"
     new = [node for node in mine if not node.exists]
-    booting = [node for node in mine if node.exists and node.state not in _READY]
+    booting = [node for node in mine if node.exists and node.state not in READY_STATES]
     held = [scene.held[node.name] for node in new if node.name in scene.held]
     if held:
         code, how = "HeldByCap", "will start in a later pass on"

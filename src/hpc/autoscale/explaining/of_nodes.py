@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from hpc.autoscale import clock
 from hpc.autoscale.explaining.scene import Fate, Scene
 from hpc.autoscale.explaining.words import at_time, in_time, listed, per_hour
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
@@ -21,7 +22,6 @@ from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 
-_READY = ("Ready", "Started")
 _GOING = {"delete": "deletes it", "stop_worker": "stops its worker"}
 _COMING = {"start": "starts it", "start_worker": "starts its worker"}
 _OTHERWISE = {
@@ -68,7 +68,7 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     yield from _what_keeps(node, fate)
     if node.closed and not _rests(node, scene):
         yield Cause("Closed", "it takes no work now: it is on its way out, or nobody can tell")
-    if message and node.state in _READY:
+    if message and node.state in READY_STATES:
         yield Cause("StatusMessage", f"CycleCloud says: {message}", said=message)
 
 
@@ -77,7 +77,7 @@ def _is_planned(node: Node) -> bool:
 
 
 def _is_up(node: Node) -> bool:
-    return node.state in _READY or not (node.managed or node.state == OFF)
+    return node.state in READY_STATES or not (node.managed or node.state == OFF)
 
 
 def _rests(node: Node, scene: Scene) -> float | None:

@@ -48,7 +48,6 @@ not count towards a deadline."""
 FORGOTTEN_AFTER = 86400.0
 """Where a gang came short is forgotten so many seconds after it may be tried again."""
 
-_READY = ("Ready", "Started")
 _NO_USE = ("Failed", "Unavailable", "Error", "Terminating", "Terminated")
 
 
@@ -151,7 +150,7 @@ class Gangs:
         self.reasons.pop(job.name, None)
         place, size = _place_of(nodes[0]), len(nodes)
         here = next((g for g in mine if g.place == place), None)
-        is_complete = all(node.exists and node.state in _READY for node in nodes)
+        is_complete = all(node.exists and node.state in ht.READY_STATES for node in nodes)
         if is_complete and here is not None:
             self._shortfalls = [
                 s for s in self._shortfalls if s.place.offer != place.offer or s.size > size

@@ -16,6 +16,7 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.collector import collecting_seldom
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.nodequeue import NodeQueue
@@ -259,8 +260,7 @@ class DemandCalculator:
         ones among them."""
         nodes = self.node_mgr.get_nodes() if booting_nodes is None else booting_nodes
         found = self.node_history.find_booting(for_at_least=-1)
-        ready = ("Ready", "Started")
-        booting = [n for n in nodes if n.target_state == "Started" and n.state not in ready]
+        booting = [n for n in nodes if n.target_state == "Started" and n.state not in READY_STATES]
         return self._before(booting, found, at_least)
 
     def _before(

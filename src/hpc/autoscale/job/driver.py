@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -144,11 +145,10 @@ class SchedulerDriver(ABC):
         would return if it were called with them now.
 
         Asked by plans (`hpc.autoscale.rehearsal`), which call none of these methods: nothing may be
-        changed here. This class: `add_nodes_to_cluster` returns those that are ready, every other
-        method all of them.
+        changed here. This class: `add_nodes_to_cluster` returns the ready ones, all others all.
         """
         if hook == "add_nodes_to_cluster":
-            return [node for node in nodes if node.state in ("Ready", "Started")]
+            return [node for node in nodes if node.state in READY_STATES]
         return nodes
 
     def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:

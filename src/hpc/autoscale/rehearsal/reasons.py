@@ -11,6 +11,7 @@ from typing import Any
 
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.config.timeouts import DEFAULT_BOOT_TIMEOUT, DEFAULT_IDLE_TIMEOUT, parse_timeout
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.node.guards import Why
 from hpc.autoscale.rehearsal.changes import Action, Said, Seen
@@ -38,7 +39,6 @@ _WORDS: Mapping[Why, tuple[str, str]] = {
 }
 """For each reason, what is so, and what would spare the node."""
 
-_READY = ("Ready", "Started")
 _WITHOUT_WORK = ("idle", "asked")
 
 
@@ -68,7 +68,7 @@ class ReasonsOfPass:
     def of(self, action: Action, node: Seen) -> Said:
         """Why something is done with a node."""
         if action == "join":
-            is_ready = node.state in _READY
+            is_ready = node.state in READY_STATES
             state = "ready" if is_ready else node.state
             text = f"is {state}, and the scheduler does not know it yet"
             return Said("Ready" if is_ready else "NotReady", text)

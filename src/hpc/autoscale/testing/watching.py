@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 from hpc.autoscale.errors import one_line
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
@@ -20,8 +21,6 @@ from hpc.autoscale.testing.promise import BrokenPromise, hosts_of, settle, short
 from hpc.autoscale.testing.world import Host, SchedulerWorld
 
 T = TypeVar("T")
-
-READY = ("Ready", "Started")
 
 
 class WatchedDriver(PassingDriver):
@@ -71,7 +70,7 @@ class WatchedDriver(PassingDriver):
         if known is None:
             return joined
         for node in filter(_is_managed, joined):
-            if node.state not in READY:
+            if node.state not in READY_STATES:
                 self._note("add_nodes_to_cluster", node, f"is {node.state} and not ready")
             elif short(node.hostname) not in known:
                 self._note("add_nodes_to_cluster", node, "is not known to the scheduler")

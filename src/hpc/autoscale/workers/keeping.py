@@ -18,8 +18,6 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.workers.demand import DEFINITION, NODES, WorkerJob, worker_jobs
 
-_READY = frozenset({"Ready", "Started"})
-
 
 def definition_of(node: Node) -> str:
     """Whose workers a node runs, as its configuration says; empty where it does not."""
@@ -41,7 +39,7 @@ def is_booting(node: Node) -> bool:
     return (
         node.delayed_node_id.node_id is not None
         and node.target_state == "Started"
-        and node.state not in _READY
+        and node.state not in ht.READY_STATES
         and node.state not in ("Failed", AWAY)
     )
 
