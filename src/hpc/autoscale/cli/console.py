@@ -6,7 +6,6 @@ import os
 import sys
 
 from hpc.autoscale._version import __version__
-from hpc.autoscale.output import given_up
 
 
 def version_line() -> str:
@@ -31,6 +30,8 @@ def console_main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except OSError as problem:
+        from hpc.autoscale.output import given_up
+
         said = given_up(sys.stdout, problem)
         if not isinstance(problem, BrokenPipeError):  # a reader that has seen enough
             print(f"azscale: error: {said}", file=sys.stderr)
