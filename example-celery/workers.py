@@ -14,6 +14,7 @@ from celery import Celery
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 
 
@@ -183,7 +184,7 @@ def read_census(name: str, said: Mapping[str, Any]) -> Worker | None:
     """
     try:
         return Worker(
-            hostname=name.partition("@")[2].split(".")[0].lower(),
+            hostname=short_name(name.partition("@")[2]),
             names=(name,),
             node_id=str(said["node_id"]),
             slots=max(0, int(said["slots"])),

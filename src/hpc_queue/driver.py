@@ -23,6 +23,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import build_jobs
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.regions import configured_weights
@@ -198,7 +199,7 @@ class QueueDriver(SchedulerDriver):
         slots = Counter[str]()
         for worker in self._workers:
             if worker.said.get("definition") == definition.name and not worker.said.get("node_id"):
-                slots[_short(worker.said.get("host", ""))] += worker.slots
+                slots[short_name(worker.said.get("host", ""))] += worker.slots
         return sum(max(0, number - (definition.slots_per_node or 0)) for number in slots.values())
 
     def _run_times(self, ran: Mapping[str, tuple[int, float]]) -> dict[str, MeanRunTime]:
@@ -294,8 +295,8 @@ class QueueDriver(SchedulerDriver):
         for worker in list(self._workers):
             if worker.said.get("node_id") in gone:
                 self._lose(worker, f"the node of worker {worker.name} is gone")
-                host = _short(worker.said.get("host", ""))
-                hosts[:] = [each for each in hosts if _short(each.hostname or "") != host]
+                host = short_name(worker.said.get("host", ""))
+                hosts[:] = [each for each in hosts if short_name(each.hostname) != host]
         known = {worker.said.get("node_id", "") for worker in self._workers}
         self._listed = listed | (self._listed & known)
 
@@ -311,7 +312,7 @@ class QueueDriver(SchedulerDriver):
         for node in nodes:
             workers = ids.get(_node_id(node)) or [
                 worker
-                for worker in hosts.get(_short(node.hostname or ""), ())
+                for worker in hosts.get(short_name(node.hostname), ())
                 if worker.said.get("node_id", "") in ("", _node_id(node))
             ]
             if workers:
@@ -460,12 +461,8 @@ def _needs(definition: Definition) -> list[Any]:
 def _by_host(workers: Iterable[WorkerRecord]) -> dict[str, list[WorkerRecord]]:
     found: dict[str, list[WorkerRecord]] = {}
     for worker in workers:
-        found.setdefault(_short(worker.said.get("host", worker.name)), []).append(worker)
+        found.setdefault(short_name(worker.said.get("host", worker.name)), []).append(worker)
     return found
-
-
-def _short(hostname: str) -> str:
-    return hostname.split(".")[0].lower()
 
 
 def _node_id(node: Node) -> str:

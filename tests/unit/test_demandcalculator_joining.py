@@ -32,6 +32,15 @@ def test_joining_by_short_host_name():
     assert len(calculator.node_mgr.get_nodes()) == 2
 
 
+def test_hosts_that_are_called_by_their_addresses():
+    """An address has no domain: two hosts whose addresses begin alike are two."""
+    calculator = a_calculator(running(1))
+    told = [seen("10.0.0.1", "a", ncpus=4), seen("10.0.0.2", "b", ncpus=4)]
+    calculator.update_scheduler_nodes(told)
+    hosts = {n.hostname: n.assignments for n in calculator.node_mgr.get_nodes()}
+    assert hosts == {"ip-1": set(), "10.0.0.1": {"a"}, "10.0.0.2": {"b"}}
+
+
 def test_joining_by_node_id_beats_the_host_name():
     """Host names may be used again; ids are not."""
     calculator = a_calculator()

@@ -11,7 +11,7 @@ import pytest
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.hpctypes import Memory, Size, SizeError
+from hpc.autoscale.hpctypes import Memory, Size, SizeError, without_domain
 
 
 @pytest.fixture(autouse=True)
@@ -364,3 +364,20 @@ def test_copies():
 def test_sizes_are_not_json_by_themselves():
     """Writing a size takes somebody who asks to_json."""
     assert json.dumps(Size(1, "g"), default=lambda o: o.to_json()) == '"size::1.00g"'
+
+
+@pytest.mark.parametrize(
+    "hostname, expected",
+    [
+        ("ip-0A000001.internal.example.com", "ip-0A000001"),
+        ("node-1", "node-1"),
+        ("10.example.com", "10"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.1"),
+        ("node.", "node"),
+        ("", ""),
+    ],
+)
+def test_host_names_without_their_domain(hostname, expected):
+    """An address has none."""
+    assert without_domain(hostname) == expected

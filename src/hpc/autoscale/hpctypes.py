@@ -36,6 +36,15 @@ VMSize = NewType("VMSize", str)
 READY_STATES = (NodeStatus("Ready"), NodeStatus("Started"))
 """The states of nodes that are ready for work, as a server says them."""
 
+
+
+def without_domain(hostname: str) -> str:
+    """A host name up to its first dot. What ends in a number is an address (RFC 1123, 2.1), which
+    has no domain and stays whole."""
+    short, _, domain = hostname.partition(".")
+    return hostname if domain.rpartition(".")[2].isdigit() else short
+
+
 SizeMagnitude = Literal["b", "k", "m", "g", "t", "p"]
 MemoryMagnitude = SizeMagnitude
 SizeValue = float | int

@@ -24,6 +24,7 @@ from hpc.autoscale.errors import (
     LockUnusableError,
     MultipleInstancesError,
 )
+from hpc.autoscale.hpctypes import without_domain
 from hpc.autoscale.locks import clusters_of, lock_cluster
 
 if sys.platform == "win32":
@@ -471,7 +472,7 @@ def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:
     """
     if not node.hostname:
         return False
-    hostname = node.hostname.partition(".")[0]
+    hostname = without_domain(node.hostname)
     patterns = config.get("valid_hostnames")
     if patterns:
         expected = [patterns] if isinstance(patterns, str) else list(patterns)

@@ -37,7 +37,7 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.config.clusters import qualified, split_name, unknown_cluster
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.hpctypes import NodeId
+from hpc.autoscale.hpctypes import NodeId, without_domain
 from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.sidebyside import side_by_side
 
@@ -475,7 +475,7 @@ def _same(field: str, found: object, wanted: str) -> bool:
         return split_name(str(found))[1] == wanted
     if field == "PrivateIp":
         return found == wanted
-    return str(found or "").partition(".")[0].lower() == wanted.partition(".")[0].lower()
+    return without_domain(str(found or "")).lower() == without_domain(wanted).lower()
 
 
 def _read(member: Member, nodes: bool) -> Look:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Any
 
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config.clusters import SEPARATOR, split_name
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node import Node
@@ -30,7 +31,7 @@ def short_name(hostname: object) -> str:
 
     Empty where there is no host name.
     """
-    return str(hostname or "").partition(".")[0].lower()
+    return ht.without_domain(str(hostname or "")).lower()
 
 
 def claimed_ids(host: Node) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
-from hpc.autoscale.hpctypes import Memory
+from hpc.autoscale.hpctypes import Memory, without_domain
 
 ON_PREMISES = "on-premises"
 """The location of these hosts, and their nodearray where the configuration names none."""
@@ -60,7 +60,7 @@ def find_mistakes(section: Any) -> Iterator[str]:
         where = f"{SECTION}[{number}]"
         for key in ("name", "hostname"):
             value = str(entry.get(key) or entry["name"]).lower()
-            value = value.partition(".")[0] if key == "hostname" else value
+            value = without_domain(value) if key == "hostname" else value
             first = seen.setdefault((key, value), number)
             if first != number:
                 yield f"{where}.{key}: expected another one than {SECTION}[{first}], found {value}"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from hpc.autoscale.errors import one_line
+from hpc.autoscale.hpctypes import without_domain
 from hpc.autoscale.testing.world import Host, NotInThisWorld, SchedulerWorld, SelfStartingWorld
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def expect(holds: object, otherwise: str) -> None:
 
 def short(hostname: str | None) -> str:
     """A host name as names are compared."""
-    return (hostname or "").split(".")[0].lower()
+    return without_domain(hostname or "").lower()
 
 
 def hosts_of(world: SchedulerWorld) -> dict[str, Host]:

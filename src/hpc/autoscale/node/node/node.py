@@ -368,9 +368,9 @@ class Node(ABC):
 
     @property
     def hostname(self) -> ht.Hostname | None:
-        """Short host name: what stands before the first dot."""
+        """Short host name: what stands before the first dot; an address stays whole."""
         given = self._hostname
-        return ht.Hostname(given.split(".", 1)[0]) if given and "." in given else given
+        return ht.Hostname(ht.without_domain(given)) if given and "." in given else given
 
     fqdn: Reads[ht.Hostname | None] = reads(
         "_hostname", ht.Hostname | None, "Host name as it was given."
