@@ -88,7 +88,7 @@ def test_what_fills_up_is_used_again_when_there_is_room(scenario):
 @for_scenarios(make=filled, kinds=kinds)
 def test_what_fills_up_is_used_again_where_new_nodes_are_looked_up(scenario):
     """As nodes are of which thousands are added before an expression is asked again."""
-    with patch.object(cursor, "_NEW", 0):
+    with patch.object(cursor, "_NEAR", 1):
         fill_up_again(scenario)
 
 

@@ -20,7 +20,7 @@ def test_same_placements(scenario):
 @for_scenarios(times=4)
 def test_same_placements_where_new_nodes_are_looked_up(scenario):
     """As nodes are of which thousands are added before an expression is asked again."""
-    with patch.object(cursor, "_NEW", 0):
+    with patch.object(cursor, "_NEAR", 1):
         place_as_the_naive_packer(scenario)
 
 

@@ -71,6 +71,8 @@ def test_each_expression_does_not_look_at_every_node():
     bench = Bench()
     candidate = bench.candidate("a", limit=0, ncpus=200)
     shapes = candidate.shapes = Counting()
+    changes = candidate.changes
+    changes.added, changes.shapes = Counting(), Counting()
     demands = [cores(amount) for amount in range(100, 150)]
     for _ in range(3):
         for demand in demands:
@@ -81,6 +83,8 @@ def test_each_expression_does_not_look_at_every_node():
         assert said(bench.planner.ask(demand, Request(1))) == [("a", 9_000, 9_001, 1, False)]
     assert not bench.place_quietly(demands[21])
     assert shapes.copied < 50_000  # some 450,000 where each looks at every node
+    # nor at each of the changes; some 300,000 where it does
+    assert changes.added.copied + changes.shapes.copied < 5_000
 
 
 def test_candidates_that_did_not_change_are_not_looked_at():

@@ -37,7 +37,6 @@ READY_STATES = (NodeStatus("Ready"), NodeStatus("Started"))
 """The states of nodes that are ready for work, as a server says them."""
 
 
-
 def without_domain(hostname: str) -> str:
     """A host name up to its first dot. What ends in a number is an address (RFC 1123, 2.1), which
     has no domain and stays whole."""

@@ -21,8 +21,6 @@ from hpc.autoscale.packing.shares import InTurn, NodeShare, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
 _NEAR = 64
-# and so many new ones: the tree takes longer, but only once, and not for each expression again
-_NEW = 256
 # as long as few shapes are known to refuse: to look at a shape for the first time takes longer than
 # to ask the tree
 _FEW = 24
@@ -118,19 +116,20 @@ class Cursor:
     def catch_up(self) -> None:
         """Take into account what has happened to the candidates since the last time."""
         changes, refused = self._changes, self._refused
-        fresh = changes.shapes[self._read_shapes :]
-        self._read_shapes += len(fresh)
-        for shape in set(fresh) - refused if self.monotone and len(fresh) < _FEW else ():
+        read, self._read_shapes = self._read_shapes, len(changes.shapes)
+        # of many, each candidate is asked whether it has some of them
+        fresh = changes.shapes[read:] if self._read_shapes - read <= _NEAR else None
+        for shape in set(fresh) - refused if self.monotone and fresh and len(fresh) < _FEW else ():
             if shape is not None and shape not in self._after_one:
                 self._meet(shape)
         lows: dict[Candidate, int] = {}
         for candidate, lo in changes.reshaped[self._read_reshaped :]:
             lows[candidate] = min(lo, lows.get(candidate, lo))
         self._read_reshaped = len(changes.reshaped)
-        if self.monotone and not lows and refused.issuperset(fresh):
+        if self.monotone and not lows and fresh is not None and refused.issuperset(fresh):
             return
         alive, first = self._alive, self.first
-        added = changes.added[self._read_shapes - len(fresh) :]
+        added = self._numbers if fresh is None else changes.added[read:]
         for candidate in self._numbers.keys() & {*added, *lows}:
             index = self._numbers[candidate]
             start, size = first[index], len(candidate.shapes)
@@ -138,7 +137,7 @@ class Cursor:
                 start, alive[index] = min(lows[candidate], start), 1
             elif alive[index] or start == size:
                 continue
-            elif self.monotone and size - start > _NEW:
+            elif self.monotone and size - start > _NEAR:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
             elif not (refused.issuperset(there := candidate.shapes[start:]) and self.monotone):
@@ -230,7 +229,8 @@ class Cursor:
         if index and self._read_shapes != (size := len(changes.shapes)):
             # as long as the first candidate has room, nodes that were added to others do not
             # matter, and most are filled by the request that they are opened for
-            if not self._refused.issuperset(changes.shapes[self._read_shapes :]):
+            read = self._read_shapes
+            if size - read > _NEAR or not self._refused.issuperset(changes.shapes[read:]):
                 self.catch_up()
                 index = alive.find(1)
             self._read_shapes = size
