@@ -48,9 +48,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--" in words and _command_of(words) == "sub":
         at = words.index("--")
         words, command = words[:at], words[at + 1 :]
-    options = new_parser().parse_args(words)
-    options.words = command
-    return code_of(lambda: int(options.run(options)))
+
+    def run() -> int:
+        try:
+            options = new_parser().parse_args(words)
+        finally:  # help ends the process by itself
+            print(end="", flush=True)
+        options.words = command
+        return int(options.run(options))
+
+    return code_of(run)
 
 
 def code_of(run: Callable[[], int]) -> int:

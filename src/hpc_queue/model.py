@@ -19,6 +19,7 @@ MOST_RETRIES = 30
 MOST_ELEMENTS = 10_000_000
 MOST_TEXT = 1 << 20
 """Bytes of a script."""
+LONGEST_NAME = 200
 _MOST_OF_ANYTHING = 1e9
 PRIORITIES = range(10)
 DEFAULT_PRIORITY = 4
@@ -118,8 +119,8 @@ class JobSpec:
         if not (isinstance(program, list | tuple) and program and program[0]):
             yield f"expected a program with its arguments, as after --, found {program!r}"
         for what in ("name", "queue", "definition"):
-            if not 0 < len(getattr(self, what)) <= 200:
-                yield f"expected a {what} of 1 to 200 characters, found {len(getattr(self, what))}"
+            if not 0 < (length := len(getattr(self, what))) <= LONGEST_NAME:
+                yield f"expected a {what} of 1 to {LONGEST_NAME} characters, found {length}"
         for what in ("seconds", "cpus", "memory", "gpus"):
             amount = getattr(self, what)
             if amount is not None and not 0 <= amount < _MOST_OF_ANYTHING:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from hpc.autoscale.errors import unreadable
 from hpc_queue.errors import QueueError
-from hpc_queue.model import DEFAULT_PRIORITY, MOST_TEXT, ElementId, JobSpec
+from hpc_queue.model import DEFAULT_PRIORITY, LONGEST_NAME, MOST_TEXT, ElementId, JobSpec
 
 _MARKS = ("#HPCQ", "#HYPER")
 _TIME = re.compile(r"(?:(\d+(?:\.\d+)?)([smhd]?)|(\d+):(\d\d)(?::(\d\d))?)")
@@ -90,7 +90,7 @@ def read_submission(
     options.update({key: value for key, value in vars(given).items() if value is not None})
     name = Path(file).name if file else Path(words[0]).name or words[0] if words else "commands"
     command = {"argv": list(words)} if text is None else {"script": text}
-    return submission_of(command, {"name": name, **options})
+    return submission_of(command, {"name": name[:LONGEST_NAME], **options})
 
 
 def submission_of(command: Mapping[str, Any], options: Mapping[str, Any]) -> Submission:

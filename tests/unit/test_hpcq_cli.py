@@ -55,6 +55,15 @@ def work(queue):
     worker.close()
 
 
+def test_a_program_with_a_long_name_has_a_job_with_a_shorter_one(hpcq, queue):
+    """A name that somebody gives is refused where it is too long."""
+    assert hpcq("sub", "--", "p" * 201) == "1\n"
+    assert queue.store.job("1").spec.name == "p" * 200
+    assert "a name of 1 to 200 characters, found 201" in hpcq(
+        "sub", "-n", "n" * 201, "--", "true", code=2
+    )
+
+
 @pytest.mark.parametrize("option", ["-C", "--config", "--config="])
 def test_a_command_may_be_submitted_to_a_queue_that_is_named(hpcq, queue, option):
     config = os.environ["HPCQ_CONFIG"]
@@ -424,7 +433,9 @@ def test_workers_wait_longer_for_an_answer_than_people():
         assert app.conf.broker_transport_options["socket_timeout"] == seconds
 
 
-@pytest.mark.parametrize("words", [["stat"], ["log", "1", "--raw"], ["metrics"], ["top", "--once"]])
+@pytest.mark.parametrize(
+    "words", [["stat"], ["log", "1", "--raw"], ["metrics"], ["top", "--once"], ["--help"]]
+)
 def test_an_output_that_cannot_be_written_is_told_in_a_line(queue, words):
     """The code is 2."""
     queue.submit(a_spec("echo", "hello"))
