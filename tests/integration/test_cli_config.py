@@ -228,6 +228,15 @@ def test_a_driver_that_is_none(check):
     assert code == 1 and line.startswith("error: driver: 'no.such.module:Driver'")
 
 
+def test_a_driver_that_lacks_methods(check):
+    """Is an error that names them."""
+    (line,), code = check(driver="hpc.autoscale.job.driver:SchedulerDriver")
+    assert code == 1 and line.startswith(
+        "error: driver: expected a whole driver, hpc.autoscale.job.driver:SchedulerDriver lacks"
+        " _read_jobs_and_nodes, add_nodes_to_cluster, handle_"
+    )
+
+
 def test_the_schema(capsys):
     """Is printed without any configuration."""
     with pytest.raises(SystemExit) as end:

@@ -170,6 +170,10 @@ def load_driver(
         raise ConfigurationException(
             f"driver: module {module_name} has no class {name}{did_you_mean(name, known)}"
         )
+    if missing := getattr(factory, "__abstractmethods__", None):
+        raise ConfigurationException(
+            f"driver: expected a whole driver, {spec} lacks {', '.join(sorted(missing))}"
+        )
     driver = factory(*_arguments(factory, project_name, config))
     if not isinstance(driver, SchedulerDriver):
         raise ConfigurationException(
