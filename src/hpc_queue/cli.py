@@ -50,10 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words, command = words[:at], words[at + 1 :]
 
     def run() -> int:
-        try:
-            options = new_parser().parse_args(words)
-        finally:  # help ends the process by itself
-            print(end="", flush=True)
+        options = new_parser().parse_args(words)
         options.words = command
         return int(options.run(options))
 
@@ -63,7 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def code_of(run: Callable[[], int]) -> int:
     """The exit code of a command; what goes wrong is said in one line."""
     try:
-        code = run()
+        try:
+            code = run()
+        except SystemExit:  # help ends the process by itself
+            print(end="", flush=True)
+            raise
         print(end="", flush=True)
         return code
     except AutoscaleError as error:

@@ -554,9 +554,12 @@ def test_an_address_that_is_no_text_is_refused_without_its_password(hpcq, tmp_pa
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_cyclones_commands_say_that_their_output_cannot_be_written(hpcq, monkeypatch, capsys):
+@pytest.mark.parametrize("words", [["-q", "default"], ["--help"]])
+def test_cyclones_commands_say_that_their_output_cannot_be_written(
+    hpcq, monkeypatch, capsys, words
+):
     hpcq("sub", "--", "true")
     with open("/dev/full", "w") as full, monkeypatch.context() as patched:
         patched.setattr("sys.stdout", full)
-        assert aliases.main(["qstat", "-q", "default"]) == 2
+        assert aliases.main(["qstat", *words]) == 2
     assert "standard output cannot be written" in capsys.readouterr().err

@@ -37,8 +37,9 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.config.clusters import qualified, split_name, unknown_cluster
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.hpctypes import NodeId, without_domain
+from hpc.autoscale.hpctypes import NodeId
 from hpc.autoscale.node.guards import AWAY
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.sidebyside import side_by_side
 
 if TYPE_CHECKING:
@@ -475,7 +476,7 @@ def _same(field: str, found: object, wanted: str) -> bool:
         return split_name(str(found))[1] == wanted
     if field == "PrivateIp":
         return found == wanted
-    return without_domain(str(found or "")).lower() == without_domain(wanted).lower()
+    return short_name(found) == short_name(wanted)
 
 
 def _read(member: Member, nodes: bool) -> Look:

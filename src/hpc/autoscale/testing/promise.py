@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from hpc.autoscale.errors import one_line
-from hpc.autoscale.hpctypes import without_domain
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.testing.world import Host, NotInThisWorld, SchedulerWorld, SelfStartingWorld
 
 T = TypeVar("T")
@@ -30,11 +30,6 @@ def expect(holds: object, otherwise: str) -> None:
         raise BrokenPromise(otherwise)
 
 
-def short(hostname: str | None) -> str:
-    """A host name as names are compared."""
-    return without_domain(hostname or "").lower()
-
-
 def hosts_of(world: SchedulerWorld) -> dict[str, Host]:
     """What the scheduler says of its hosts, by short names in lower case. BrokenPromise when the
     world does not say."""
@@ -44,7 +39,7 @@ def hosts_of(world: SchedulerWorld) -> dict[str, Host]:
         raise BrokenPromise(
             f"{_named(world, world.hosts)}: expected a Host for each name, found {found!r}"
         )
-    return {short(name): host for name, host in found.items()}
+    return {short_name(name): host for name, host in found.items()}
 
 
 def settle(world: SchedulerWorld) -> None:

@@ -21,8 +21,9 @@ from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.hpctypes import Hostname, NodeStatus
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.testing.builders import a_config, a_mock_clock
-from hpc.autoscale.testing.promise import BrokenPromise, expect, hosts_of, settle, short
+from hpc.autoscale.testing.promise import BrokenPromise, expect, hosts_of, settle
 from hpc.autoscale.testing.watching import WatchedDriver
 from hpc.autoscale.testing.world import Host, Machine, SchedulerWorld, SelfStartingWorld
 
@@ -158,23 +159,23 @@ class Stage:
         host."""
         __tracebackhide__ = True
         settle(self.world)
-        seen = self._started.get(short(host), 0) + tasks
-        found = self.hosts().get(short(host), Host(False)).tasks
+        seen = self._started.get(short_name(host), 0) + tasks
+        found = self.hosts().get(short_name(host), Host(False)).tasks
         expect(
             found >= seen,
             f"expected the scheduler to have started waiting tasks on {host} by itself, so that"
             f" {seen} run there;"
             f" found {found}. It says of its hosts: {self.hosts()}",
         )
-        self._started[short(host)] = seen
+        self._started[short_name(host)] = seen
 
     def finish(self, host: str, tasks: int = 1) -> None:
         """Tasks that run on a host end."""
         for _ in range(tasks):
             self.world.finish(host)
             settle(self.world)
-        left = self._started.get(short(host), 0) - tasks
-        self._started[short(host)] = max(0, left)
+        left = self._started.get(short_name(host), 0) - tasks
+        self._started[short_name(host)] = max(0, left)
 
     # -- passes
 
@@ -238,7 +239,7 @@ class Stage:
 
     def knows(self, host: str) -> bool:
         """Whether the scheduler knows a host."""
-        return short(host) in self.hosts()
+        return short_name(host) in self.hosts()
 
     def open_hosts(self) -> set[str]:
         """The hosts that take work."""
@@ -250,7 +251,9 @@ class Stage:
 
     def node_of(self, host: str) -> str:
         """The name of the node that is up as this host."""
-        return next(name for name, known in self._hostnames.items() if short(known) == short(host))
+        return next(
+            name for name, known in self._hostnames.items() if short_name(known) == short_name(host)
+        )
 
     # -- scenes that checks begin with
 
@@ -269,7 +272,7 @@ class Stage:
         )
         hosts = self.come_up(*new)
         self.run()
-        missing = {short(host) for host in hosts} - self.open_hosts()
+        missing = {short_name(host) for host in hosts} - self.open_hosts()
         expect(
             not missing,
             f"expected {_named(missing)} to take work: ready, and a pass was run. Hosts:"
@@ -307,7 +310,7 @@ class Stage:
         host = self._hostnames.pop(name, None)
         if host is not None:
             self.world.machine_down(host)
-            self._started.pop(short(host), None)
+            self._started.pop(short_name(host), None)
             settle(self.world)
 
 

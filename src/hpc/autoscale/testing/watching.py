@@ -14,10 +14,11 @@ from hpc.autoscale.errors import one_line
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.passing_on import PassingDriver
 from hpc.autoscale.results.verdicts import Verdict
-from hpc.autoscale.testing.promise import BrokenPromise, hosts_of, settle, short
+from hpc.autoscale.testing.promise import BrokenPromise, hosts_of, settle
 from hpc.autoscale.testing.world import Host, SchedulerWorld
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class WatchedDriver(PassingDriver):
         for node in filter(_is_managed, joined):
             if node.state not in READY_STATES:
                 self._note("add_nodes_to_cluster", node, f"is {node.state} and not ready")
-            elif short(node.hostname) not in known:
+            elif short_name(node.hostname) not in known:
                 self._note("add_nodes_to_cluster", node, "is not known to the scheduler")
         return joined
 
@@ -85,7 +86,7 @@ class WatchedDriver(PassingDriver):
         drained = self._hook("handle_draining", nodes)
         hosts = self._hosts() or {}
         for node in drained:
-            host = hosts.get(short(node.hostname))
+            host = hosts.get(short_name(node.hostname))
             if host and host.takes_work:
                 self._note("handle_draining", node, "still takes new work")
             if host and host.tasks:

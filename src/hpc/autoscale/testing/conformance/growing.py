@@ -3,7 +3,8 @@ are ready join."""
 
 from __future__ import annotations
 
-from hpc.autoscale.testing.promise import expect, short
+from hpc.autoscale.node.identity import short_name
+from hpc.autoscale.testing.promise import expect
 from hpc.autoscale.testing.stage import IDLE_TIMEOUT, Stage, snapshot
 
 
@@ -176,7 +177,7 @@ def _nothing_new(stage: Stage, when: str) -> None:
 
 def _open(stage: Stage, hosts: set[str], when: str) -> None:
     __tracebackhide__ = True
-    expected = sorted(map(short, hosts))
+    expected = sorted(map(short_name, hosts))
     found = sorted(stage.open_hosts())
     expect(
         found == expected,

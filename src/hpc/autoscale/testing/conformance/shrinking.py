@@ -6,7 +6,8 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from hpc.autoscale.errors import CycleCloudError
-from hpc.autoscale.testing.promise import expect, short
+from hpc.autoscale.node.identity import short_name
+from hpc.autoscale.testing.promise import expect
 from hpc.autoscale.testing.stage import IDLE_TIMEOUT, Stage, replaced
 
 _SIX_HOURS = 6 * 3600
@@ -64,9 +65,9 @@ class Shrinking:
     def test_only_deleted_nodes_are_forgotten(self, stage: Stage) -> None:
         """The hosts of the others stay known as they were, with what runs there."""
         idle, *others = _three_of_which_one_is_idle(stage)
-        before = {host: stage.hosts().get(short(host)) for host in others}
+        before = {host: stage.hosts().get(short_name(host)) for host in others}
         stage.run()
-        after = {host: stage.hosts().get(short(host)) for host in others}
+        after = {host: stage.hosts().get(short_name(host)) for host in others}
         expect(
             before == after,
             f"expected handle_post_delete to remove {idle} and no other host."
@@ -135,7 +136,7 @@ class Shrinking:
         stage.submit(1)
         summary = stage.run()
         expect(
-            summary.requested or short(host) in stage.open_hosts(),
+            summary.requested or short_name(host) in stage.open_hosts(),
             f"expected {host} to be given back to the scheduler by add_nodes_to_cluster: it is"
             " drained,"
             f" and a waiting task was counted on it. Hosts: {stage.hosts()}. {summary}",
@@ -234,7 +235,7 @@ def _three_of_which_one_is_idle(stage: Stage) -> tuple[str, str, str]:
 
 def _stay_open(stage: Stage, others: list[str], idle: str) -> None:
     __tracebackhide__ = True
-    closed = [host for host in others if short(host) not in stage.open_hosts()]
+    closed = [host for host in others if short_name(host) not in stage.open_hosts()]
     expect(
         not closed,
         f"expected {' and '.join(others)} to take work as before while {idle} is drained;"
@@ -247,7 +248,7 @@ def _stay_open(stage: Stage, others: list[str], idle: str) -> None:
 def _stays_closed(stage: Stage, host: str) -> None:
     __tracebackhide__ = True
     expect(
-        short(host) not in stage.open_hosts(),
+        short_name(host) not in stage.open_hosts(),
         f"expected {host} to take no work: it is drained, and nothing waits. add_nodes_to_cluster"
         " must open a"
         " closed host only when more is assigned to its node than runs there. Hosts:"
@@ -258,7 +259,7 @@ def _stays_closed(stage: Stage, host: str) -> None:
 def _takes_work(stage: Stage, host: str, when: str) -> None:
     __tracebackhide__ = True
     expect(
-        short(host) in stage.open_hosts(),
+        short_name(host) in stage.open_hosts(),
         f"expected {host} to take work: {when}. Hosts: {stage.hosts()}",
     )
 
@@ -266,7 +267,7 @@ def _takes_work(stage: Stage, host: str, when: str) -> None:
 def _is_drained(stage: Stage, host: str) -> None:
     __tracebackhide__ = True
     expect(
-        short(host) not in stage.open_hosts(),
+        short_name(host) not in stage.open_hosts(),
         f"expected {host} to be drained before it is deleted, and it takes work. Hosts:"
         f" {stage.hosts()}",
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from hpc.autoscale.testing.promise import expect, short
+from hpc.autoscale.node.identity import short_name
+from hpc.autoscale.testing.promise import expect
 from hpc.autoscale.testing.stage import (
     BOOT_TIMEOUT,
     IDLE_TIMEOUT,
@@ -33,11 +34,11 @@ class Trouble:
         another node."""
         host, other = stage.grow(2)
         stage.start(other)
-        before = stage.hosts()[short(other)]
+        before = stage.hosts()[short_name(other)]
         name = stage.node_of(host)
 
         def others_are_as_before() -> None:
-            after = stage.hosts().get(short(other))
+            after = stage.hosts().get(short_name(other))
             expect(
                 after == before,
                 f"expected {host}, whose node has failed, and no other host to be removed."
@@ -87,7 +88,7 @@ class Trouble:
             stage.run()
             stage.wait(IDLE_TIMEOUT + 1)
         expect(
-            short("on-premises-1") in stage.open_hosts(),
+            short_name("on-premises-1") in stage.open_hosts(),
             "expected on-premises-1, which CycleCloud never knew, to be left alone and take work."
             f" Hosts: {stage.hosts()}",
         )
