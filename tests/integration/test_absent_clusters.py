@@ -145,3 +145,19 @@ def test_commands_that_name_it_say_that_it_is_away(site, was_read):
         assert f"/{words[-1][-3:]}': {WAITS}" in said
     listed = site.azscale("nodes", "-C", "node.nodearray=east/htc")
     assert site.command.code == 0, listed
+
+
+@pytest.mark.parametrize("was_read", [True, False])
+def test_a_wish_for_it_is_recorded_and_the_others_are_served(site, was_read):
+    """A reporter that says again what it wants of both is not refused, and a typo is."""
+    wish = ["--request-set", "w", "--instancecount", "2"]
+    site.break_west(was_read)
+    assert "Name: expected a nodearray" in site.azscale("request", "--name", "east/hct", *wish)
+    said = site.azscale("request", "--name", "west/htc", *wish)
+    assert "cluster west is set aside" in said and "expected" not in said
+    assert site.clusters.counts() == {"east": 0, "west": 1}
+    site.azscale("request", "--name", "east/htc", "--request-set", "e", "--instancecount", "1")
+    assert site.clusters.counts() == {"east": 1, "west": 1}
+    site.clusters["west"].faults.clear()
+    site.azscale("autoscale")
+    assert site.clusters.counts() == {"east": 1, "west": 2}

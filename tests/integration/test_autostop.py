@@ -176,6 +176,18 @@ def test_a_stop_that_fails(site, callback):
     assert site.instances("execute") == [instances[1]]
 
 
+def test_a_stop_that_failed_until_demand_grew(site, callback):
+    """Is taken back: nobody was told yes, so demand keeps the node."""
+    instances = site.start("execute", 4)
+    site.want({"Name": "execute", "TargetCount": 0})
+    site.simulator.faults.add("status", endpoint="shutdown_nodes", status=403)
+    assert {reply.code for reply in callback.ask_all(instances)} == {"stop_failed"}
+    site.simulator.faults.clear()
+    site.want({"Name": "execute", "TargetCount": 3})
+    assert [callback.ask(each).code for each in instances] == [*["wanted"] * 3, "may_stop"]
+    assert site.instances("execute") == instances[:3]
+
+
 def test_limits_on_how_many_go_at_once(site):
     """Hold as for the loop; the others are told to ask again, and then go."""
     site.write({**site.config, "autoscale": {"max_deletes_per_pass": 1}})
@@ -466,3 +478,18 @@ def test_read_only(site, capsys):
     with pytest.raises(SystemExit):
         cli.main(["serve_autostop", "-c", str(site.path)])
     assert "the configuration is read-only" in capsys.readouterr().err
+
+
+def test_the_environment_has_the_password_of_cyclecloud(site, monkeypatch):
+    """Which lets no node in where the section has one of its own, also in a file."""
+    monkeypatch.setenv("CYCLECLOUD_USERNAME", "admin")
+    monkeypatch.setenv("CYCLECLOUD_PASSWORD", "of-cyclecloud")
+    file = site.home / "nodes.json"
+    file.write_text(json.dumps(ACCESS))
+    file.chmod(0o600)
+    site.write({**site.config, "autostop": {"credentials_file": str(file)}})
+    with site.serving() as callback:
+        assert callback.ask("x").status == 404
+        for name in (ACCESS["username"], "admin"):
+            access = {"username": name, "password": "of-cyclecloud"}
+            assert Callback(callback.url, access).ask("x").status == 401

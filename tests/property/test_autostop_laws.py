@@ -1,6 +1,7 @@
 """Laws of autostop: nobody is told yes beyond what demand does without, whoever asks and when."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -71,8 +72,8 @@ def check(nodes, told):
         assert not any(one.wanted or one.refusal for one in members)
 
 
-@given(clusters(), st.data())
-def test_never_more_than_the_surplus(nodes, data):
+@given(clusters(), st.data(), st.booleans())
+def test_never_more_than_the_surplus(nodes, data, final):
     """However often nodes ask, in whatever order and together with whom; a no is never told while
     somebody could be spared."""
     if not nodes:
@@ -81,17 +82,36 @@ def test_never_more_than_the_surplus(nodes, data):
     surplus = Surplus(nodes)
     reserved, told, asked = set(), set(), set()
     for batch in data.draw(st.lists(st.lists(st.sampled_from(ids), unique=True), max_size=6)):
-        answers = decide(surplus, batch, reserved, asked)
+        answers = decide(surplus, batch, reserved, asked, final)
         asked |= set(batch)
         told |= {each for each, answer in answers.items() if answer.accepted}
         assert told <= reserved
         check(nodes, told)
-    everybody = decide(surplus, ids, reserved, asked)
+    everybody = decide(surplus, ids, reserved, asked, final)
     told |= {each for each, answer in everybody.items() if answer.accepted}
     check(nodes, told)
     for one in nodes:
         if everybody[one.node_id].code is Code.WANTED:
             assert surplus.spare(one.pool, reserved) <= 0
+
+
+@given(clusters(), st.data(), st.booleans())
+def test_a_demand_that_has_grown(nodes, data, final):
+    """Takes back each yes of nodes that are deleted for it and ask again, and of no other; who
+    was told yes and is silent counts as going."""
+    if not nodes:
+        return
+    ids = [one.node_id for one in nodes]
+    reserved = set()
+    decide(Surplus(nodes), data.draw(st.lists(st.sampled_from(ids), unique=True)), reserved, ())
+    grown = Surplus(replace(one, wanted=one.serves) for one in nodes)
+    asking = data.draw(st.lists(st.sampled_from(ids), unique=True))
+    answers = decide(grown, asking, was := set(reserved), (), final)
+    for each in asking:
+        one = grown.by_id[each]
+        stands = each in reserved and (final or not one.serves)
+        assert answers[each].accepted == (stands or not (one.serves or one.refusal))
+    assert reserved - set(asking) <= was
 
 
 @given(clusters(), st.data())

@@ -39,6 +39,15 @@ def test_who_was_told_yes_counts():
     assert codes(surplus, ["n1"], reserved=["n1", "n2", "n3"]) == [Code.MAY_STOP]
 
 
+def test_who_is_deleted_for_a_yes():
+    """And asks again, was not: it goes before the others, and stays when demand takes it now."""
+    answers = decide(Surplus(nodes(3, wanted=2)), ["n0", "n1"], {"n1"}, (), yes_is_final=False)
+    assert [answers[each].accepted for each in ("n0", "n1")] == [False, True]
+    reserved = {"n1", "n2"}
+    answers = decide(Surplus(nodes(3, wanted=3)), ["n1"], reserved, (), yes_is_final=False)
+    assert (answers["n1"].code, reserved) == (Code.WANTED, {"n2"})
+
+
 def test_pools_do_not_stand_in_for_each_other():
     """Another machine type is no replacement."""
     other = ("execute", "F8", "")

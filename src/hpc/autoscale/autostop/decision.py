@@ -135,15 +135,25 @@ def refusals(surplus: Surplus, node_ids: Iterable[str], reserved: set[str]) -> d
 
 
 def decide(
-    surplus: Surplus, node_ids: Iterable[str], reserved: set[str], asked: Iterable[str]
+    surplus: Surplus,
+    node_ids: Iterable[str],
+    reserved: set[str],
+    asked: Iterable[str],
+    yes_is_final: bool = True,
 ) -> dict[str, Answer]:
     """The answer for each node that asks, all of which must be in `surplus`.
 
     `reserved`: the nodes that have been told yes and may not be gone yet; those that are told yes
     now are added to it, and so are the other nodes of their groups. `asked`: the nodes that have
-    asked lately. Cost: linear in the nodes.
+    asked lately. `yes_is_final`: whether one that was told yes stops by itself. Where it is deleted
+    for it, one that asks again was not deleted, and is decided about anew, before the others; it
+    is taken off `reserved` when demand takes it now. Cost: linear in the nodes.
     """
+    node_ids = list(node_ids)
     asking = {*asked, *node_ids}
+    if not yes_is_final:
+        node_ids.sort(key=lambda each: each not in reserved)
+        reserved.difference_update(e for e in node_ids if surplus.by_id[e].refusal is None)
     spare: dict[tuple[str, ...], int] = {}
     answers: dict[str, Answer] = {}
     for node_id in node_ids:

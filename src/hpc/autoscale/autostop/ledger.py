@@ -58,16 +58,18 @@ class Ledger(SqliteFile):
         with self.writing():
             pass
 
-    def decide(self, surplus: Surplus, node_ids: Sequence[str], now: float) -> dict[str, Answer]:
+    def decide(
+        self, surplus: Surplus, node_ids: Sequence[str], now: float, yes_is_final: bool = True
+    ) -> dict[str, Answer]:
         """The answer for each node that asks; every yes is written down before this returns.
 
-        LedgerError when it cannot be.
+        `yes_is_final`: see `decision.decide`. LedgerError when it cannot be written.
         """
         with self.writing() as db:
             _forget(db, now)
             _remember_asks(db, surplus, node_ids, now)
             asked = [each for (each,) in db.execute("SELECT node_id FROM asks")]
-            return _decide(db, surplus, node_ids, asked, now)
+            return _decide(db, surplus, node_ids, asked, now, yes_is_final)
 
     def claim(self, surplus: Surplus, node_ids: Sequence[str], now: float) -> set[str]:
         """Of nodes that somebody is about to delete on his own account, those that may go, given
@@ -123,10 +125,12 @@ def _decide(
     node_ids: Sequence[str],
     asked: Iterable[str],
     now: float,
+    yes_is_final: bool = True,
 ) -> dict[str, Answer]:
     before = {each for (each,) in db.execute("SELECT node_id FROM stops")}
     reserved = set(before)
-    answers = decide(surplus, node_ids, reserved, asked)
+    answers = decide(surplus, node_ids, reserved, asked, yes_is_final)
+    db.executemany("DELETE FROM stops WHERE node_id = ?", [(each,) for each in before - reserved])
     new = [surplus.by_id[each] for each in reserved - before]
     until = now + RESERVED_SECONDS
     db.executemany(

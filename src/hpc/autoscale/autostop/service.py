@@ -135,7 +135,7 @@ class StopService:
                 question.answer = self._not_found(question.instance, found, now)
         if not known:
             return
-        answers = self._ledger.decide(surplus, list(known), now)
+        answers = self._ledger.decide(surplus, list(known), now, not self._terminates)
         yes = [each for each in known if answers[each].accepted]
         if yes and self._terminates:
             answers.update(self._stop(one, surplus, yes))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale.config import Credentials, resolve_secrets
+from hpc.autoscale.config.secrets import of_its_own
 
 _KEYS = ("username", "password", "credentials_file")
 
@@ -20,9 +21,11 @@ def access_of(config: Mapping[str, Any]) -> Credentials:
 
     They are those of the section `autostop`, which has the same keys for them as the whole
     configuration has for CycleCloud; where the section names neither user nor password nor
-    `credentials_file`, those of CycleCloud. ConfigurationException when one is found nowhere.
+    `credentials_file`, those of CycleCloud. What the section says goes before the environment,
+    which has the password of CycleCloud. ConfigurationException when one is found nowhere.
     """
     section = section_of(config)
     source = section if any(section.get(key) for key in _KEYS) else config
     given = {key: source.get(key) for key in _KEYS}
-    return resolve_secrets({**given, "url": section.get("url") or config.get("url")})
+    given["url"] = section.get("url") or config.get("url")
+    return resolve_secrets(of_its_own(given) if source is section else given)

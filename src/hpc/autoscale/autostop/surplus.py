@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus
 from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.requestsets.demand import group_of
 from hpc.autoscale.workers.keeping import definition_of
@@ -64,6 +65,10 @@ def _refusal(
         return Answer(Code.HAS_WORK, f"{name} has work: {', '.join(jobs[:3])}{more}", name)
     if busy:
         return Answer(Code.HAS_WORK, f"{name} has work, or may have some", name)
+    if node.state == AWAY:
+        # no demand is placed on it, whatever is wanted
+        said = "its cluster does not answer"
+        return Answer(Code.DEMAND_UNKNOWN, f"whether {name} is wanted is unknown: {said}", name)
     if reported is not None and node.nodearray not in reported:
         said = f"no request set has ever named nodearray {node.nodearray}"
         return Answer(Code.DEMAND_UNKNOWN, f"whether {name} is wanted is unknown: {said}", name)

@@ -8,6 +8,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError
 from hpc.autoscale.requestsets.definitions import RequestError, check_arrays, read_arrays
 from hpc.autoscale.requestsets.dynamic import listed_by
@@ -40,7 +41,8 @@ def record(
 
     RequestError when it cannot be used, RequestStoreError when it cannot be written: then the set
     that stood before stays. NotServedError when the cluster cannot be asked whether it has what the
-    wish names; the wish is recorded then.
+    wish names; the wish is recorded then. Of several clusters what is wanted of one that cannot be
+    asked is recorded as it is, for the pass to say so.
     """
     if not isinstance(request_set, str) or not request_set.strip():
         raise RequestError(f"request_set: expected a name, found {request_set!r}")
@@ -54,7 +56,11 @@ def record(
     unreachable: CycleCloudError | None = None
     try:
         dynamic = [array.name for array in listed_by(sets, now)]
-        check_arrays(requests, binding.cluster_name, binding.get_cluster_status(), dynamic)
+        status = binding.get_cluster_status()
+        # of several clusters one that does not answer cannot be asked; its wishes wait for it
+        away = getattr(binding, "away", ())
+        known = [one for one in requests if split_name(one.base)[0] not in away]
+        check_arrays(known, binding.cluster_name, status, dynamic)
     except CycleCloudError as error:
         unreachable = error
     one = RequestSet(request_set, now, now + seconds, definitions)
