@@ -8,7 +8,9 @@ import sqlite3
 import pytest
 
 from builders.failing_cloud import F2, F4, REGION, a_site
+from builders.several_clusters import SIZE, several_clusters
 from hpc.autoscale import cli
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.job.job import Job
 
 ONE = {"htc": {"machine_types": [F2], "placement_groups": ["a", "b"]}}
@@ -86,7 +88,7 @@ def test_at_its_deadline_a_gang_is_released_and_says_so(tmp_path):
         said = [note for note in summary.notes if "gang mpi" in note]
         assert said == [
             "gang mpi: 5 of 8 nodes in htc/Standard_F2s_v2/a, 600 s after they were asked for:"
-            " to be planned elsewhere; 5 nodes released"
+            " to be planned elsewhere; 5 nodes to be released"
         ]
         assert said[0] in str(summary)
         (job,) = summary.unsatisfied
@@ -94,6 +96,32 @@ def test_at_its_deadline_a_gang_is_released_and_says_so(tmp_path):
         made, _ = passes(site, 5)
         assert sum(made) == 0
         assert site.nodes() == []
+
+
+def test_a_gang_that_came_short_in_one_cluster_comes_in_another_of_the_region(tmp_path):
+    """Each has its own say about capacity."""
+    names = ("east", "south")
+    with several_clusters(tmp_path, dict.fromkeys(names), placement_groups=["a"]) as clusters:
+        clusters["east"].set_capacity("eastus", **{SIZE: 2})
+        clusters.settings["autoscale"] = {"gang_deadline": 300}
+        driver = Gang(4)
+        for _ in range(12):
+            summary = Autoscaler(clusters.config, driver).run_once()
+            driver.close_histories()
+            clusters.after(60)
+        assert summary.unsatisfied == ()
+        assert clusters.counts() == {"east": 0, "south": 4}
+
+
+class Gang(cli.GenericDriver):
+    """A scheduler with one gang."""
+
+    def __init__(self, nodes):
+        super().__init__("gang")
+        self._nodes = nodes
+
+    def _read_jobs_and_nodes(self, config):
+        return [a_gang(nodes=self._nodes)], []
 
 
 def test_a_node_of_two_gangs_that_are_given_up_is_released_once(tmp_path):

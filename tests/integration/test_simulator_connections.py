@@ -1,13 +1,14 @@
 """Connections to the simulator stay open between requests, and end with it."""
 
 import http.client
+import socket
 from base64 import b64encode
 
 import pytest
 
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.wsgi.connections import OpenConnections
+from hpc.autoscale.wsgi.connections import MOST_BYTES, OpenConnections
 
 SIZE = "Standard_F4s_v2"
 CLUSTERS = {"c": {"region": "westus2", "nodearrays": {"htc": {"machine_types": [SIZE]}}}}
@@ -85,6 +86,39 @@ def test_a_body_without_an_end_is_refused(simulator, connection):
     connection.sock.sendall(head.encode())
     said = b"".join(iter(lambda: connection.sock.recv(4096), b""))
     assert said.startswith(b"HTTP/1.1 411 ")
+
+
+CHUNKED = "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+LONG = f"{MOST_BYTES + 9:x}\r\n{'x' * (MOST_BYTES + 9)}\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (f"{CHUNKED}no chunk\r\n", 400),
+        (f"{CHUNKED}-5\r\n", 400),
+        (f"{CHUNKED}5\r\nabc", 400),
+        (f"{CHUNKED}5\r\nabcdefgh", 400),
+        (f"{CHUNKED}{LONG}", 413),
+        ("GET http://[::1 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {'9' * 5000}\r\n\r\n", 413),
+        (f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {MOST_BYTES + 1}\r\n\r\n", 413),
+        ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 411),
+    ],
+    ids=lambda value: "".join(filter(str.isalnum, str(value)[:120][-40:])),
+)
+def test_requests_that_make_no_sense_are_refused(simulator, connection, said, status):
+    """With a status, before anything is asked of who sends them, and the connection ends."""
+    try:
+        connection.sock.sendall(said.encode())
+        connection.sock.shutdown(socket.SHUT_WR)
+        reply = b"".join(iter(lambda: connection.sock.recv(4096), b""))
+        assert reply.startswith(f"HTTP/1.1 {status} ".encode())
+    except ConnectionError:  # who sends more than is read is hung up on
+        assert len(said) > MOST_BYTES
+    again = http.client.HTTPConnection(simulator.url.removeprefix("http://"), timeout=10)
+    assert asked(again, simulator) == 200
+    again.close()
 
 
 def test_nobody_is_answered_after_the_end():

@@ -296,6 +296,33 @@ def test_azscale_weights(site, tmp_path, capsys):
     assert "the provider gave them 0 seconds ago" in out.err
 
 
+def test_azscale_weights_asks_once_and_says_why_there_was_no_answer(site, capsys):
+    """Also where the regions of nodes follow these weights."""
+    site.simulator.faults.add("status", status=500, endpoint="get_spot_scores")
+    path = site.home / "autoscale.json"
+    path.write_text(json.dumps(auto(site, weights=site.section)))
+    path.chmod(0o600)
+    cli.main(["weights", "-c", str(path)])
+    said = capsys.readouterr().err
+    assert "spot-score: " in said and "HTTP 500" in said
+    assert "still has not answered" not in said
+    assert site.simulator.faults.report()[0]["seen"] == len(REGIONS)
+
+
+def test_prices_do_for_several_clusters(site, capsys):
+    """In which the configuration as a whole has no cluster_name."""
+    config = auto(site, weights={**site.section, "provider": "price"})
+    own = {key: config.pop(key) for key in ("url", "username", "password", "cluster_name")}
+    path = site.home / "autoscale.json"
+    path.write_text(json.dumps({**config, "clusters": [{"name": "one", **own}]}))
+    path.chmod(0o600)
+    cli.main(["weights", "-c", str(path), "-F", "json"])
+    rows = {row["region"]: row["weight"] for row in json.loads(capsys.readouterr().out)}
+    assert rows["eastus"] == 1000 > rows["westus2"] > 0
+    cli.main(["autoscale", "-c", str(path)])
+    assert "cluster_name" not in capsys.readouterr().err
+
+
 def test_azscale_buckets_has_the_weight_of_each_region(site, tmp_path, capsys):
     path = tmp_path / "autoscale.json"
 

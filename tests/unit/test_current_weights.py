@@ -33,6 +33,15 @@ def test_a_provider_that_takes_long_to_fail_is_left_alone_for_a_minute(tmp_path)
     assert len(asked) == 2
 
 
+def test_a_provider_that_would_end_the_process(tmp_path):
+    """Has failed like any other, at once."""
+
+    def ends(name, question):
+        raise SystemExit(3)
+
+    assert current_weights(CONFIG, str(tmp_path), ends).problem == "slow: it called sys.exit(3)"
+
+
 def test_a_provider_that_hangs_is_left_alone(tmp_path):
     """The last good weights hold, and no second thread waits for it."""
     answers, asked = threading.Event(), []

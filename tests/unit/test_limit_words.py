@@ -12,6 +12,8 @@ from hpc.autoscale.explaining.limit_words import limit_in_words, reason_in_words
         ("Spot(westus2)", "the spot quota of westus2"),
         ("VM Family(f, westus2)", "the quota of f in westus2"),
         ("NodeArray(htc)", "the limit of nodearray htc"),
+        ("Cluster", "the limit of the cluster"),
+        ("Cluster of west", "the limit of cluster west"),
         ("PlacementGroup(pg0)", "placement group pg0"),
         ("Bucket(htc, F4)", "what CycleCloud allows of htc/F4"),
         ("something of a driver", "something of a driver"),

@@ -651,6 +651,15 @@ def test_serve_answers_who_has_the_token(
     assert "the user is azscale" in said.err and "sesame" not in said.out + said.err
 
 
+def test_a_token_of_spaces_is_none(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AZSCALE_TOKEN", " \n")
+    with pytest.raises(SystemExit):
+        main(["serve", str(journal), "--port", "0", "--bind", "0.0.0.0"])
+    assert "expected a token" in capsys.readouterr().err
+
+
 def test_serve_without_a_token_on_this_machine(
     journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,8 @@ T = TypeVar("T")
 def side_by_side(
     calls: Mapping[K, Callable[[], T]], patience: Mapping[K, float] | None = None
 ) -> dict[K, T | Exception]:
-    """What each call returned, or the exception that it raised.
+    """What each call returned, or the exception that it raised; RuntimeError for one that would
+    end the process.
 
     `patience`: for how many seconds an answer is waited for, by key; without end where there is
     none. A call that takes longer has a TimeoutError; its thread goes on, nobody hears of its
@@ -42,9 +43,17 @@ def side_by_side(
 
 def _started(call: Callable[[], T], into: list[T | Exception]) -> threading.Thread:
     here = contextvars.copy_context()
-    thread = threading.Thread(target=lambda: into.append(here.run(_result, call)), daemon=True)
+    thread = threading.Thread(target=lambda: into.append(here.run(_outcome, call)), daemon=True)
     thread.start()
     return thread
+
+
+def _outcome(call: Callable[[], T]) -> T | Exception:
+    """As `_result`, in a thread, which nothing but itself can end."""
+    try:
+        return _result(call)
+    except SystemExit as error:
+        return RuntimeError(f"it called sys.exit({error.code!r})")
 
 
 def _result(call: Callable[[], T]) -> T | Exception:

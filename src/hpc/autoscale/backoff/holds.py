@@ -73,16 +73,12 @@ class HeldBack(Limit):
         self.max_nodes = NO_LIMIT
 
 
-Offer = tuple[str, str, bool]
-"""What capacity is of: VM size and location, both in lower case, and spot or not."""
-
-
 class ShutOff(Limit):
     """A limit of everything of an offer, that leaves room for any number of nodes unless it is
     `shut`."""
 
-    def __init__(self, offer: Offer) -> None:
-        super().__init__(f"{offer[0]} in {offer[1]}", max_nodes=NO_LIMIT)
+    def __init__(self, offer: Subject) -> None:
+        super().__init__(str(offer), max_nodes=NO_LIMIT)
 
     @contextmanager
     def shut(self) -> Iterator[None]:
@@ -119,12 +115,12 @@ class Holds:
         policy: Policy | None = None,
         read_only: bool = False,
         draw: Draw = seeded,
-        short_of: Iterable[Offer] = (),
+        short_of: Iterable[Subject] = (),
     ) -> None:
         self.policy = policy or Policy()
         self.problems: list[str] = []
         self.limits: dict[Subject, HeldBack] = {}
-        self.shut_offs: dict[Offer, ShutOff] = {}
+        self.shut_offs: dict[Subject, ShutOff] = {}
         self._short_of = frozenset(short_of)
         self._file = BackoffFile(path)
         self._read_only = read_only
@@ -343,10 +339,9 @@ class Holds:
                 logging.debug("%s", self.limits[about].describe())
         self.shut_offs = {offer: ShutOff(offer) for offer in self._short_of}
         for bucket in by_place.values() if self.limits or self.shut_offs else ():
-            facts = facts_of(bucket)
-            held: list[Limit] = [self.limits[a] for a in subjects_of(facts) if a in self.limits]
-            offer = (facts.vm_size.lower(), facts.location.lower(), facts.spot)
-            held += [self.shut_offs[offer]] if offer in self.shut_offs else []
+            subjects = subjects_of(facts_of(bucket))
+            held: list[Limit] = [self.limits[a] for a in subjects if a in self.limits]
+            held += [self.shut_offs[a] for a in subjects if a in self.shut_offs]
             if held and isinstance(bucket.limits, BucketLimits):
                 bucket.limits.hold(*held)
 
@@ -556,4 +551,4 @@ def _is_recent(bucket: NodeBucket, policy: Policy) -> bool:
     return elapsed is not None and elapsed < policy.ceiling
 
 
-__all__ = ["HeldBack", "Holds", "Offer", "ShutOff", "facts_of", "seeded"]
+__all__ = ["HeldBack", "Holds", "ShutOff", "facts_of", "seeded"]

@@ -134,7 +134,7 @@ class ReportCommands(JournalCommands):
 def _token(path: str | None) -> str | None:
     """The token of a file, or of the environment."""
     if path is None:
-        return os.environ.get(TOKEN) or None
+        return os.environ.get(TOKEN, "").strip() or None
     try:
         with open(path, encoding="utf-8") as file:
             token = file.read().strip()

@@ -9,6 +9,7 @@ import sys
 from argparse import ArgumentParser
 
 from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.errors import AutoscaleError
@@ -28,7 +29,8 @@ class WeightCommands(CommandLine):
         """Prints the weights of regions that hold now, by the section weights."""
         from hpc.autoscale.weights.current import SECTION, current_weights
 
-        driver, config = self._prepared(config)
+        driver = self._driver(config)
+        config = hooks.prepared_config(driver, config)  # and nobody was asked for weights so far
         if not config.get(SECTION):
             raise AutoscaleError("expected the section weights in the configuration, found none")
         found = current_weights(config, driver.autoscale_home)

@@ -18,6 +18,7 @@ _LIMITS = (
     ("Region(", "RegionQuota", "the core quota of {0}"),
     ("Spot(", "SpotQuota", "the spot quota of {0}"),
     ("VM Family(", "FamilyQuota", "the quota of {0}"),
+    ("Cluster of ", "ClusterLimit", "the limit of cluster {0}"),
     ("Cluster", "ClusterLimit", "the limit of the cluster"),
     ("NodeArray(", "NodearrayLimit", "the limit of nodearray {0}"),
     ("PlacementGroup(", "GroupFull", "placement group {0}"),

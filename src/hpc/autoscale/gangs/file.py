@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, subject
+from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.sqlitefile import SqliteFile
 
@@ -25,10 +27,15 @@ class Place(NamedTuple):
     spot: bool
     group: str = ""
 
+    def facts(self, family: str = "") -> BucketFacts:
+        """What of it decides which failures concern it. `family`: whose quota it is charged to."""
+        cluster = split_name(self.nodearray)[0]
+        return BucketFacts(*self[:4], family, self.group, cluster)
+
     @property
-    def offer(self) -> tuple[str, str, bool]:
-        """What of it capacity is of: the VM size, the location, and spot or not."""
-        return self.vm_size.lower(), self.location.lower(), self.spot
+    def offer(self) -> Subject:
+        """What of it capacity is of: the VM size, where, and spot or not."""
+        return subject(Reach.OFFER, self.facts())
 
     def __str__(self) -> str:
         parts = (self.nodearray, self.vm_size, self.group)
@@ -113,7 +120,7 @@ class GangFile(SqliteFile):
             )
 
 
-def offers_short_of(config: Mapping[str, Any]) -> set[tuple[str, str, bool]]:
+def offers_short_of(config: Mapping[str, Any]) -> set[Subject]:
     """The offers of which gangs came short, by the file of a configuration; none where it cannot be
     read, which whoever decides about gangs tells."""
     if not config.get("gangsdb"):

@@ -25,7 +25,6 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.holds import ShutOff
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM
 from hpc.autoscale.backoff.settings import LEARNS
-from hpc.autoscale.backoff.subjects import BucketFacts
 from hpc.autoscale.errors import ConfigurationException, counted
 from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
 from hpc.autoscale.job.job import Job, Outcome
@@ -235,8 +234,7 @@ class Gangs:
         """Whether the back-off leaves no room for a new node in a place now."""
         holds = node_mgr.holds
         family = vm_sizes.quota_family(ht.Location(place.location), ht.VMSize(place.vm_size))
-        facts = BucketFacts(*place[:4], family, place.group)
-        return holds is not None and holds.room_for(facts) == 0
+        return holds is not None and holds.room_for(place.facts(family)) == 0
 
     # -- gatherings
 
@@ -266,7 +264,7 @@ class Gangs:
         text = (
             f"gang {job.name}: {had} of {gathering.size} nodes in {gathering.place},"
             f" {self._now - gathering.asked:.0f} s after they were asked for: {outcome};"
-            f" {counted(len(members), 'node')} released"
+            f" {counted(len(members), 'node')} to be released"
         )
         self.notes.append(text)
         logging.warning("%s", text)

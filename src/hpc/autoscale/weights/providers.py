@@ -91,7 +91,9 @@ def price(question: WeightQuestion) -> Answer:
     from hpc.autoscale.cost.azurecost import azurecost
     from hpc.autoscale.cost.errors import PriceUnknown
 
-    costs = azurecost(question.config)
+    # what a machine costs is of no cluster, and of several none is named here
+    cluster = question.config.get("cluster_name") or "-"
+    costs = azurecost({**question.config, "cluster_name": cluster})
 
     def of(region: str, size: str) -> float | None:
         cores = vm_sizes.get_aux_vm_size_info(ht.Location(region), ht.VMSize(size)).vcpu_count

@@ -20,7 +20,7 @@ IDLE_SECONDS = 60.0
 """How long a connection may say nothing before it is closed."""
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of a request's body; what announces more is refused."""
+"""Of a request's body; one that is longer is refused."""
 
 
 class OpenConnections:
@@ -58,6 +58,14 @@ def _hang_up(connection: socket.socket) -> None:
         return
 
 
+class _Refused(Exception):
+    """A request that cannot be read, and the status that its caller is told."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
 class PersistentHandler(WSGIRequestHandler):
     """Answers one request after another on a connection. `connections` is set by a subclass for
     each server."""
@@ -78,15 +86,12 @@ class PersistentHandler(WSGIRequestHandler):
 
     def run_wsgi(self) -> None:
         """Let the application answer the request that was read."""
-        body = self._body()
-        if body is None:
-            return
-        incoming, self.rfile = self.rfile, io.BytesIO(body)
         try:
-            self.environ = environ = self.make_environ()
-            environ.update({"wsgi.input": self.rfile, "CONTENT_LENGTH": str(len(body))})
-        finally:
-            self.rfile = incoming
+            self.environ = environ = self._read()
+        except _Refused as refused:
+            self.close_connection = True  # nobody knows where the next request would begin
+            self.send_error(refused.status)
+            return
         begun: list[tuple[str, list[tuple[str, str]]]] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], _: Any = None) -> Any:
@@ -111,22 +116,47 @@ class PersistentHandler(WSGIRequestHandler):
             if close is not None:
                 close()
 
-    def _body(self) -> bytes | None:
-        """The body of the request; None when it cannot be told where it ends, and the caller has
-        been told so."""
+    def _read(self) -> dict[str, Any]:
+        """The request, with its whole body."""
+        body = self._body()
+        incoming, self.rfile = self.rfile, io.BytesIO(body)
+        try:
+            environ: dict[str, Any] = self.make_environ()
+        except ValueError as error:  # the path is no address
+            raise _Refused(400) from error
+        finally:
+            self.rfile = incoming
+        return {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+
+    def _body(self) -> bytes:
+        """The body of the request. _Refused when it cannot be told where it ends, or when it is too
+        long."""
         if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
-            chunks: Any = DechunkedInput(cast(Any, self.rfile))
-            return io.BufferedReader(chunks).read()
+            return self._chunks()
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not length.isdecimal():
-            self.close_connection = True
-            self.send_error(411)
-            return None
-        if int(length) > MOST_BYTES:
-            self.close_connection = True
-            self.send_error(413)
-            return None
+            raise _Refused(411)
+        # thousands of digits are no number for int()
+        if len(length.lstrip("0")) > len(str(MOST_BYTES)) or int(length) > MOST_BYTES:
+            raise _Refused(413)
         return self.rfile.read(int(length))
+
+    def _chunks(self) -> bytes:
+        chunks: Any = DechunkedInput(cast(Any, self.rfile))
+        try:
+            body = io.BufferedReader(chunks).read(MOST_BYTES + 1)
+        except (OSError, ValueError) as error:  # these are no chunks, or the last one is cut off
+            raise _Refused(400) from error
+        if len(body) > MOST_BYTES:
+            raise _Refused(413)
+        return body
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """In one line, also where the path is no address."""
+        try:
+            super().log_request(code, size)
+        except ValueError:
+            self.log("info", "%r %s %s", self.requestline, code, size)
 
     def _send(
         self, status: str, headers: list[tuple[str, str]], reply: Iterable[bytes], keeps_open: bool
