@@ -236,7 +236,7 @@ class _Amounts:
             if isinstance(amount, (int, float)):
                 having.append((amount, i))
                 units.add(shape.units.get(name))
-        finite = all(math.isfinite(amount) for amount, _ in having)
+        finite = all(abs(amount) < math.inf for amount, _ in having)
         self._comparable = finite and len(units) <= 1
         self._unit = next(iter(units), None)
         having.sort()
