@@ -98,6 +98,18 @@ def site(simulator, tmp_path, monkeypatch, capsys):
     return Site(tmp_path, simulator, capsys)
 
 
+def test_request_sets_are_no_jobs(site, simulator):
+    """What they want is said to be served when its nodes are there or come, and not to wait."""
+    site("request", "--name", "htc", "--instancecount", "2")
+    assert site.stands()["jobs"] == {"run": 0, "will_start": 0, "stuck": 0, "served": 1}
+    simulator.clock.settle()
+    said = site("status")
+    assert "jobs: 0 running, 0 waiting for nodes or a place, 0 stuck" in said
+    assert "request sets: 1 wish served" in said
+    site("request", "--name", "htc", "--instancecount", "9")
+    assert site.stands()["jobs"] == {"run": 0, "will_start": 0, "stuck": 1, "served": 0}
+
+
 def test_how_things_stand(site, simulator):
     """Nodes by state, the limits, jobs that run, will start and are stuck with their cause, the
     cost and the last pass; looking changes nothing."""
@@ -113,7 +125,7 @@ def test_how_things_stand(site, simulator):
     journal = len(simulator.journal.entries(event="created"))
     found = site.stands()
     assert found["nodes"] == {"busy": 1, "idle": 2}
-    assert found["jobs"] == {"run": 1, "will_start": 2, "stuck": 1}
+    assert found["jobs"] == {"run": 1, "will_start": 2, "stuck": 1, "served": 0}
     (limit,) = [each for each in found["limits"] if "standardFSv2Family" in each["name"]]
     assert (limit["used"], limit["planned"], limit["most"], limit["unit"]) == (12, 0, 12, "cores")
     (stuck,) = found["stuck"]

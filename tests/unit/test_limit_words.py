@@ -12,6 +12,7 @@ from hpc.autoscale.explaining.limit_words import limit_in_words, reason_in_words
         ("Spot(westus2)", "the spot quota of westus2"),
         ("VM Family(f, westus2)", "the quota of f in westus2"),
         ("NodeArray(htc)", "the limit of nodearray htc"),
+        ("NodeArray(west/htc) of west", "the limit of nodearray west/htc"),
         ("Cluster", "the limit of the cluster"),
         ("Cluster of west", "the limit of cluster west"),
         ("PlacementGroup(pg0)", "placement group pg0"),

@@ -149,7 +149,7 @@ def counted(count: int, noun: str) -> str:
     """A number with what it counts, as in `3 nodes`, `2 passes` and `1 node`."""
     if count == 1:
         return f"{count} {noun}"
-    return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
+    return f"{count} {noun}{'es' if noun.endswith(('s', 'sh')) else 's'}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -37,6 +37,7 @@ from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
 from hpc.autoscale.rehearsal.changes import array_of
+from hpc.autoscale.requestsets.demand import WantedNodes
 from hpc.autoscale.workers.keeping import is_booting
 
 STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")
@@ -80,8 +81,9 @@ class FailedNode:
 @dataclass(frozen=True)
 class Standing:
     """How things stand at a time. `clusters`: names with where they are. `away`: why some of them
-    are set aside, by name, as among the `problems`. `jobs`: how many `run`,
-    `will_start` when nodes that boot or are planned are there, and are `stuck`. `last_pass` is when
+    are set aside, by name, as among the `problems`. `jobs`: how many `run`, `will_start` when nodes
+    that boot or are planned are there, and are `stuck`; and how many wishes of request sets are
+    `served`, with nodes that are there or come. `last_pass` is when
     the last pass ended, `next_pass` when the next one of its loop is due: unix times, None when
     unknown, `next_pass` also when no loop made the last one.
     `last_end`: how the last one ended, None when unknown. `loop_is_gone`: the process of the loop
@@ -292,14 +294,18 @@ def _used(node_mgr: NodeManager, before: Mapping[tuple[str, str], int]) -> list[
 
 
 def _jobs(noted: Noted, stuck: Sequence[UnsatisfiedJob]) -> dict[str, int]:
-    """How many jobs run, as the queue or the hosts have it, are to start, and are stuck."""
+    """How many jobs run, as the queue or the hosts have it, are to start, and are stuck; and how
+    many wishes are served, which are no jobs."""
     jobs = noted.jobs
+    names = {job.name for job in stuck}
+    served = sum(isinstance(job, WantedNodes) and job.name not in names for job in jobs)
     run = sum(_is_running(job) for job in jobs)
     elsewhere = noted.assigned.difference(str(job.name) for job in jobs)
     return {
         "run": run + len(elsewhere),
-        "will_start": max(0, len(jobs) - run - len(stuck)),
+        "will_start": max(0, len(jobs) - served - run - len(stuck)),
         "stuck": len(stuck),
+        "served": served,
     }
 
 

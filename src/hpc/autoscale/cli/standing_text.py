@@ -242,6 +242,8 @@ def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
     jobs = standing.jobs
     head = f"jobs: {jobs['run']} running, {jobs['will_start']} waiting for nodes or a place"
     lines = [Line(cut_to(f"{head}, {jobs['stuck']} stuck", width), "title")]
+    if jobs["served"]:
+        lines.append(Line(f"  request sets: {counted(jobs['served'], 'wish')} served", "faint"))
     for group in standing.stuck[: room.stuck]:
         lines += _item(str(group), width, "bad" if group.never else "warn", 4)
     rest = sum(group.count for group in standing.stuck[room.stuck :])

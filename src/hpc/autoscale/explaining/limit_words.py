@@ -54,6 +54,8 @@ def limit_in_words(name: str) -> tuple[str, str]:
     for beginning, code, called in _LIMITS:
         if name.startswith(beginning):
             inside = name[len(beginning) :].replace(")", "", 1)
+            if code == "NodearrayLimit" and "/" in inside:  # its name has the cluster already
+                inside = inside.partition(" of ")[0]
             between = "/" if code == "BucketLimit" else " in "
             return code, called.format(inside.replace(", ", between, 1))
     return "BucketLimit", name
