@@ -329,6 +329,7 @@ def test_azscale_says_which_cluster_is_away(clusters, azscale):
     assert "Unreachable" in shown and "cluster west is set aside" in shown
     for verb in ("buckets", "connect"):
         assert "cluster west is set aside" in azscale(verb, code=1)
+    assert "cluster west is set aside" in azscale("retry_failed_nodes")
     refused = azscale("delete_nodes", "-N", "west/htc-1", "--force", code=1)
     assert "nothing was done" in refused and "ClusterAway" in refused
     assert "Drained" not in refused

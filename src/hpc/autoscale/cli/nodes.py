@@ -27,7 +27,7 @@ from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import GUARDS, OF_THE_SITE, Asker, Command, in_words, key_of
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.operations import REFUSALS, retry_failed
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.plaintext import on_one_line
@@ -323,7 +323,7 @@ class NodeCommands(CommandLine):
     def retry_failed_nodes(self, config: Config) -> None:
         """Retries all nodes that failed."""
         self._take_lock(config, self._driver(config))
-        node_mgr = new_node_manager(config)
+        node_mgr = self._node_mgr(config)
         node_mgr.gate.facts.asker = Asker.PERSON
         refused = retry_failed(
             node_mgr.cluster_bindings, node_mgr.get_failed_nodes(), node_mgr.gate
