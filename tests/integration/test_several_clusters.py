@@ -335,6 +335,21 @@ def test_azscale_says_which_cluster_is_away(clusters, azscale):
     assert "Drained" not in refused
 
 
+def test_names_without_their_cluster(clusters, azscale):
+    """Are guessed at, and none is chosen where two have it."""
+    clusters.settings["journal"] = {"directory": str(clusters.home / "journal")}
+    azscale("create_nodes", "-a", "west/htc")
+    azscale("create_nodes", "-a", "east/htc")
+    clusters.after(600)
+    azscale("autoscale")
+    assert "did you mean 'east/htc'?" in azscale("explain", "htc", code=1)
+    said = azscale("explain", "htc-1", code=1)
+    assert "host name htc-1 stands for 2 nodes: east/htc-1, west/htc-1" in said
+    clusters["west"].faults.add("status", status=500)
+    azscale("autoscale", code=1)
+    assert "~ status bucket west/htc/Standard_F4s_v2: valid true" in azscale("journal", "diff")
+
+
 def test_azscale_checks_the_clusters(clusters, azscale):
     """Typos have a guess, contradictions a line, and no password is shown."""
     clusters.entries["west"]["credential_file"] = "x"

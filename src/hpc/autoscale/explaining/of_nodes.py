@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpc.autoscale import clock
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.explaining.scene import Fate, Scene
 from hpc.autoscale.explaining.words import at_time, in_time, listed, per_hour
 from hpc.autoscale.hpctypes import READY_STATES
@@ -33,11 +34,15 @@ _OTHERWISE = {
 
 
 def find_node(name: str, scene: Scene) -> Node | None:
-    """The node of a name, or of a host name."""
+    """The node of a name, or of a host name. AutoscaleError for a host name that several have."""
     by_name = [node for node in scene.nodes if str(node.name) == name]
     short = short_name(name)
-    by_host = (n for n in scene.nodes if n.hostname and short_name(n.hostname) == short)
-    return by_name[0] if by_name else next(by_host, None)
+    by_host = [n for n in scene.nodes if n.hostname and short_name(n.hostname) == short]
+    meant = by_name[:1] or [node for node in by_host if node.exists] or by_host
+    if len(meant) > 1:
+        names = listed([str(node.name) for node in meant])
+        raise AutoscaleError(f"host name {name} stands for {len(meant)} nodes: {names}; name one")
+    return meant[0] if meant else None
 
 
 def explain_node(node: Node, scene: Scene) -> Verdict:
@@ -67,7 +72,9 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     yield from _otherwise(fate)
     yield from _what_keeps(node, fate)
     if node.closed and not _rests(node, scene):
-        yield Cause("Closed", "it takes no work now: it is on its way out, or nobody can tell")
+        whole = "a job takes it whole, or it is on its way out"
+        why = whole if node.assignments else "it is on its way out, or nobody can tell"
+        yield Cause("Closed", f"it takes no more work now: {why}")
     if message and node.state in READY_STATES:
         yield Cause("StatusMessage", f"CycleCloud says: {message}", said=message)
 

@@ -152,8 +152,8 @@ def _named(key: str, value: Any) -> str:
     kind, *names = given(key).split("\x1e")
     if kind == "bucket" and isinstance(value, Mapping):
         size = (value.get("definition") or {}).get("machineType")
-        names[-1] = str(size or names[-1])
-        return f"{kind} {'/'.join(filter(None, names))}"
+        array, bucket_id = names[-2:]  # of several clusters, the name of the nodearray says which
+        return f"{kind} {array}/{size or bucket_id}"
     name = value.get("Name") if isinstance(value, Mapping) else None
     return str(name or " ".join(filter(None, (kind, *names))) or "cluster")
 
