@@ -24,6 +24,7 @@ _TRANSPORT_OPTIONS = {
     "redis": {"socket_connect_timeout": _CONNECT_TIMEOUT, "socket_timeout": _READ_TIMEOUT},
     "amqp": {"read_timeout": _READ_TIMEOUT, "write_timeout": _READ_TIMEOUT},
 }
+_WHERE = "URL of the broker (CELERY_BROKER_URL, or broker_url in celeryconfig.py)"
 
 
 class BrokerError(AutoscaleError):
@@ -36,9 +37,7 @@ def connected(app: Celery) -> Iterator[Any]:
 
     Everything that goes wrong on it is a BrokerError.
     """
-    connection = app.connection_for_read(connect_timeout=_CONNECT_TIMEOUT)
-    limits = _TRANSPORT_OPTIONS.get(connection.transport.driver_type, {})
-    connection.transport_options = {**limits, **connection.transport_options}
+    connection = _connection(app)
     expected = (
         OperationalError,
         OSError,
@@ -47,10 +46,38 @@ def connected(app: Celery) -> Iterator[Any]:
     )
     try:
         with connection:
-            connection.ensure_connection(max_retries=1, interval_start=0, timeout=_CONNECT_TIMEOUT)
+            _connect(connection)
             yield connection
     except expected as error:
         raise BrokerError(f"broker {connection.as_uri()}: {error}") from error
+
+
+def _connection(app: Celery) -> Any:
+    """A connection that is not yet made. BrokerError for a URL that cannot be read.
+
+    It is not shown, nor the part of it that Python complains of: this may be a password that is not
+    quoted.
+    """
+    try:
+        connection = app.connection_for_read(connect_timeout=_CONNECT_TIMEOUT)
+        limits = _TRANSPORT_OPTIONS.get(connection.transport.driver_type, {})
+    except (KeyError, TypeError) as error:
+        raise BrokerError(f"{_WHERE}: {error.args[0]}") from None
+    except ValueError:
+        raise BrokerError(
+            f"{_WHERE}: expected one as redis://:PASSWORD@host:6379/0, where a password has %2F for"
+            " / and so on, found one that is not shown, as it may have a password"
+        ) from None
+    connection.transport_options = {**limits, **connection.transport_options}
+    return connection
+
+
+def _connect(connection: Any) -> None:
+    """Connect, once. BrokerError for a URL with options, or a database, that cannot be."""
+    try:
+        connection.ensure_connection(max_retries=1, interval_start=0, timeout=_CONNECT_TIMEOUT)
+    except (TypeError, ValueError) as error:
+        raise BrokerError(f"{_WHERE}: {error}") from error
 
 
 def announce(app: Celery, connection: Any, kind: str, **fields: str) -> None:

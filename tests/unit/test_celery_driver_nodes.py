@@ -2,6 +2,7 @@
 configuration."""
 
 import json
+import traceback
 from dataclasses import replace
 
 import pytest
@@ -216,6 +217,27 @@ def test_a_broker_that_is_away_is_an_error_and_not_an_empty_queue(monkeypatch, w
     with pytest.raises(messages.BrokerError, match=r"broker redis://.*127\.0\.0\.1:1/0") as caught:
         CeleryDriver(app).read_jobs_and_nodes(CONFIG)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("redis://:S3cret/x@127.0.0.1:1/0", "expected one as redis://:PASSWORD@host"),
+        ("amqp://guest:S3cret#x@127.0.0.1:1//", "expected one as redis://:PASSWORD@host"),
+        ("amqp://guest:S3cret?x@127.0.0.1:1//", "expected one as redis://:PASSWORD@host"),
+        ("reddis://:S3cret@127.0.0.1:1/0", "No such transport: reddis"),
+        ("redis://:S3cret@127.0.0.1:1/abc", "Database is int"),
+        ("redis://127.0.0.1:1/0?password=S3cret", "multiple values for keyword argument"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_told_without_its_password(
+    monkeypatch, workers, url, complaint
+):
+    """Also one whose password is not quoted: what Python says of that shows it."""
+    monkeypatch.setenv("CELERY_BROKER_URL", url)
+    with pytest.raises(messages.BrokerError, match=f"CELERY_BROKER_URL.*{complaint}") as caught:
+        CeleryDriver(type(tasks.app)("test")).read_jobs_and_nodes(CONFIG)
+    assert "S3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_the_examples_configuration_is_what_the_driver_expects(app):
