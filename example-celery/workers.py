@@ -123,6 +123,10 @@ class WorkerRegistry:
             self.forget(worker)
         self._dismissed.update(dict.fromkeys(map(node_id, gone), clock.time()))
 
+    def count_silence_anew(self) -> None:
+        """What silent workers have been silent for so far does not count."""
+        self._silent_since = dict.fromkeys(self._silent_since, clock.time())
+
     def _miss(self, hostname: str, known: Worker) -> None:
         silent_since = self._silent_since.setdefault(hostname, clock.time())
         if clock.time() - silent_since < self.patience:

@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+import messages
 from builders.celery_workers import (
     CONFIG,
     EXAMPLE,
@@ -103,6 +106,34 @@ def test_a_worker_that_stays_silent_is_given_up(driver, workers, now):
     assert look(driver)[1] == {}
     workers.answers = [a_worker()]
     assert "htc-1" in look(driver)[1]
+
+
+def test_while_the_broker_is_away_nobody_is_silent(driver, workers, now, app, monkeypatch):
+    """A worker that had not come back from one outage at the begin of a longer one keeps its node,
+    and its task is not run a second time. Afterwards it has worker_timeout as anybody."""
+    held = (submit(app, 1), fetch(app, 1))[1]
+    workers.answers = [a_worker(held=held)]
+    look(driver)
+    workers.answers = []
+    look(driver)
+    driver.validate_nodes([], [node_of_worker()])
+    with monkeypatch.context() as patch:
+        patch.setattr(app.conf, "broker_url", "redis://127.0.0.1:1/0")
+        patch.setattr(app.conf, "broker_read_url", "redis://127.0.0.1:1/0")
+        now.now += 100
+        with pytest.raises(messages.BrokerError):
+            look(driver)
+    for _ in range(3):
+        now.now += 15
+        jobs, nodes = look(driver)
+        assert not jobs and nodes["htc-1"].assignments == {*held, UNKNOWN_WORK}
+        node = node_of_worker()
+        driver.validate_nodes([], [node])
+        assert node.state == "Ready"
+    now.now += 61
+    assert look(driver)[1] == {}
+    driver.validate_nodes([], [node])
+    assert node.state == "Failed"
 
 
 def test_a_silent_worker_whose_node_is_listed_no_more_is_gone(driver, workers, app):
