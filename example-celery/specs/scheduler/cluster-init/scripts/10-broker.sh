@@ -24,11 +24,15 @@ fi
 settings=/etc/redis/celery.conf
 install -d /etc/redis
 install -m 0640 /dev/null "${settings}"
-cat > "${settings}" <<EOF
-bind 0.0.0.0
-requirepass ${password}
-appendonly yes
-EOF
+PASSWORD="${password}" python3 - > "${settings}" <<'PYTHON'
+import os
+
+# a password may have any characters: each is written as its bytes
+quoted = "".join(f"\\x{byte:02x}" for byte in os.environ["PASSWORD"].encode())
+print("bind 0.0.0.0")
+print(f'requirepass "{quoted}"')
+print("appendonly yes")
+PYTHON
 chown redis "${settings}"
 main=/etc/redis/redis.conf
 [[ -f "${main}" ]] || main=/etc/redis.conf

@@ -3,6 +3,7 @@
 #
 #   configuration.celery.password   password of the broker of 10-broker.sh
 #   configuration.celery.broker     broker URL, where it is another one
+#   configuration.celery.results    result backend URL   (default: the broker)
 #
 # User name and password of CycleCloud are not written anywhere: the loop asks jetpack for them.
 set -euo pipefail
@@ -18,12 +19,22 @@ install -m 0644 "${files}"/{driver,workers,messages,tasks,celeryconfig,census}.p
 # what somebody changed on the node stays
 [[ -f "${home}/autoscale.json" ]] || install -m 0644 "${files}/autoscale.json" "${home}/autoscale.json"
 
-broker="$(jetpack config celery.broker "redis://:$(jetpack config celery.password)@127.0.0.1:6379/0")"
 install -d -m 0755 /etc/celery
 install -m 0600 /dev/null /etc/celery/autoscaler.env
-cat > /etc/celery/autoscaler.env <<EOF
-CELERY_BROKER_URL=${broker}
-CELERY_RESULT_BACKEND=$(jetpack config celery.results "${broker}")
+BROKER="$(jetpack config celery.broker "")" RESULTS="$(jetpack config celery.results "")" \
+    PASSWORD="$(jetpack config celery.password "")" python3 - > /etc/celery/autoscaler.env <<'PYTHON'
+import os, urllib.parse
+
+# a password may have any characters
+password = urllib.parse.quote(os.environ["PASSWORD"], safe="")
+broker = os.environ["BROKER"] or f"redis://:{password}@127.0.0.1:6379/0"
+# results go to the broker, too; RabbitMQ is called rpc where it takes results
+takes_results = not broker.startswith(("amqp", "pyamqp"))
+results = os.environ["RESULTS"] or (broker if takes_results else "rpc://")
+print(f"CELERY_BROKER_URL={broker}")
+print(f"CELERY_RESULT_BACKEND={results}")
+PYTHON
+cat >> /etc/celery/autoscaler.env <<EOF
 CYCLECLOUD_URL=$(jetpack config cyclecloud.config.web_server)
 AUTOSCALE_HOME=${home}
 EOF

@@ -28,9 +28,17 @@ install -m 0644 "${files}"/{tasks,celeryconfig,census}.py "${home}/"
 
 install -d -m 0755 /etc/celery
 install -m 0640 -g celery /dev/null /etc/celery/worker.env
-cat > /etc/celery/worker.env <<EOF
-CELERY_BROKER_URL=${broker}
-CELERY_RESULT_BACKEND=$(setting celery.results "${broker}")
+BROKER="${broker}" RESULTS="$(setting celery.results)" python3 - > /etc/celery/worker.env <<'PYTHON'
+import os
+
+broker = os.environ["BROKER"]
+# results go to the broker, too; RabbitMQ is called rpc where it takes results
+takes_results = not broker.startswith(("amqp", "pyamqp"))
+results = os.environ["RESULTS"] or (broker if takes_results else "rpc://")
+print(f"CELERY_BROKER_URL={broker}")
+print(f"CELERY_RESULT_BACKEND={results}")
+PYTHON
+cat >> /etc/celery/worker.env <<EOF
 CYCLECLOUD_NODE_ID=$(setting cyclecloud.node.id)
 CELERY_HOSTNAME=$(hostname -s)
 CELERY_QUEUES=$(setting celery.queues default)
