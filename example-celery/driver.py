@@ -158,9 +158,22 @@ class CeleryDriver(SchedulerDriver):
             node = silent[name]
             if now - since >= self._registry.patience and not node.keep_alive:
                 logging.warning(
-                    "%s counts as failed: ready, and no answer for %g s", node, now - since
+                    "%s counts as failed: ready, and no answer for %g s%s",
+                    node,
+                    now - since,
+                    self._unplaced(cc_nodes),
                 )
                 node.state = "Failed"
+
+    def _unplaced(self, cc_nodes: list[Node]) -> str:
+        """Which workers answer of whom it is not known where they are; empty when there are none.
+
+        They may be on the very node from which nobody seems to answer.
+        """
+        placed = {worker.hostname for _, worker in self._registry.of(cc_nodes)}
+        answer = [w for w in self._registry.all() if w.heard and not w.node_id]
+        names = ", ".join(w.hostname for w in answer if w.hostname not in placed)
+        return f"; workers that say no NodeId, and whose host is no node: {names}" if names else ""
 
     def _forget_evicted(self, listed: set[str]) -> None:
         """Forget silent workers whose node was listed before and is no longer."""
