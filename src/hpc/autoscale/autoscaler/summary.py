@@ -194,6 +194,20 @@ def _by_cause(alike: Iterable[Sequence[UnsatisfiedJob]]) -> list[StuckJobs]:
     return sorted(judged.values(), key=lambda each: -each.count)
 
 
+def jobs_aside(set_aside: Sequence[SetAsideJob]) -> list[StuckJobs]:
+    """Jobs that could not be looked at by the reason, most jobs first; of all but `GROUPS_JUDGED`
+    groups last how many there are."""
+    groups = partition(set_aside, lambda job: job.reason).items()
+    alike = sorted(groups, key=lambda each: -len(each[1]))
+    found = [
+        StuckJobs(
+            len(jobs), [job.name for job in jobs[:_NAMED_JOBS]], "SetAside", on_one_line(why), True
+        )
+        for why, jobs in alike[:GROUPS_JUDGED]
+    ]
+    return found + _folded([(len(jobs), jobs[0].name) for _, jobs in alike[GROUPS_JUDGED:]], True)
+
+
 def _folded(groups: Sequence[tuple[int, str]], never: bool | None) -> list[StuckJobs]:
     """Groups that are only counted, as one: the number of jobs of each, and the name of the
     first."""

@@ -46,9 +46,10 @@ class Analysis(NamedTuple):
         return bool(self.jobs[0].metadata.get("job_state") == "running")
 
 
-def print_jobs(jobs: Iterable[Job], output_format: OutputFormat) -> None:
-    """Print jobs on stdout: all that is known of them as JSON, or a row each."""
-    known = [job.to_dict() for job in jobs]
+def print_jobs(jobs: Iterable[object], output_format: OutputFormat) -> None:
+    """Print jobs on stdout: all that is known of them as JSON, or a row each. Of what a driver
+    handed over that is no job there is only what a pass calls it."""
+    known = [job.to_dict() if isinstance(job, Job) else {"name": repr(job)} for job in jobs]
     if output_format == "json":
         json_dump(known, sys.stdout)
         print()

@@ -19,7 +19,13 @@ from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.metering import SECTION
-from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST, StuckJobs, UnsatisfiedJob, stuck_jobs
+from hpc.autoscale.autoscaler.summary import (
+    NAMED_AT_MOST,
+    SetAsideJob,
+    StuckJobs,
+    jobs_aside,
+    stuck_jobs,
+)
 from hpc.autoscale.backoff.holds import HeldBack
 from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.explaining.limit_words import resting_in_words
@@ -38,6 +44,7 @@ from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
 from hpc.autoscale.rehearsal.changes import array_of
 from hpc.autoscale.requestsets.demand import WantedNodes
+from hpc.autoscale.util import partition
 from hpc.autoscale.workers.keeping import is_booting
 
 STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")
@@ -164,6 +171,8 @@ def look(
     last, following, end = _passes(config, noted)
     nodes = [*found.demand.compute_nodes]
     node_mgr = found.calculator.node_mgr if found.calculator else None
+    unsatisfied = found.summary.unsatisfied
+    aside, run_aside = _aside(noted, found.summary.set_aside)
     return Standing(
         at=found.at,
         clusters=_clusters(config),
@@ -177,14 +186,14 @@ def look(
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
         buckets=_buckets(nodes, noted.busy),
         limits=_used(node_mgr, noted.used) if node_mgr else (),
-        jobs=_jobs(noted, found.summary.unsatisfied),
-        stuck=stuck_jobs(found.summary.unsatisfied),
+        jobs=_jobs(noted, [str(job.name) for job in (*unsatisfied, *aside)]),
+        stuck=[*stuck_jobs(unsatisfied), *jobs_aside(aside)],
         failed=_failed(nodes, node_mgr) if node_mgr else (),
         backoffs=_backoffs(node_mgr) if node_mgr else (),
         problems=[
             *(f"{each}" for each in found.summary.errors),
             *found.summary.notes,
-            *(f"{each}" for each in found.summary.set_aside[:NAMED_AT_MOST]),
+            *(f"{each}" for each in run_aside[:NAMED_AT_MOST]),
         ],
     )
 
@@ -293,20 +302,34 @@ def _used(node_mgr: NodeManager, before: Mapping[tuple[str, str], int]) -> list[
     return sorted(found, key=lambda each: -(each.used + each.planned) / max(each.most, 1))
 
 
-def _jobs(noted: Noted, stuck: Sequence[UnsatisfiedJob]) -> dict[str, int]:
+def _aside(
+    noted: Noted, set_aside: Sequence[SetAsideJob]
+) -> tuple[list[SetAsideJob], list[SetAsideJob]]:
+    """Of the jobs that could not be looked at those that wait, and those that run."""
+    running = {_name_of(job) for job in noted.jobs if _is_running(job)}
+    parts = partition(set_aside, lambda job: job.name in running)
+    return parts.get(False, []), parts.get(True, [])
+
+
+def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
     """How many jobs run, as the queue or the hosts have it, are to start, and are stuck; and how
-    many wishes are served, which are no jobs."""
+    many wishes are served, which are no jobs. `stuck`: the names of those that are."""
     jobs = noted.jobs
-    names = {job.name for job in stuck}
+    names = set(stuck)
     served = sum(isinstance(job, WantedNodes) and job.name not in names for job in jobs)
     run = sum(_is_running(job) for job in jobs)
-    elsewhere = noted.assigned.difference(str(job.name) for job in jobs)
+    elsewhere = noted.assigned.difference(map(_name_of, jobs))
     return {
         "run": run + len(elsewhere),
         "will_start": max(0, len(jobs) - served - run - len(stuck)),
         "stuck": len(stuck),
         "served": served,
     }
+
+
+def _name_of(job: object) -> str:
+    """The name of a job; of what a driver handed over that is no job, what there is."""
+    return str(getattr(job, "name", None) or repr(job))
 
 
 def _is_running(job: Job) -> bool:

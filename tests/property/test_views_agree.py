@@ -1,0 +1,185 @@
+"""What the views of a site say of one and the same moment agrees: `plan`, `whatif`,
+`status`, `nodes` and `jobs`.
+
+Sites are drawn as for the laws of plans, with more that jobs can be. Every view is asked before
+each pass.
+"""
+
+import copy
+import json
+import os
+import random
+from collections import Counter
+
+import pytest
+
+from builders.plan_queue import DriverOfQueue, PlanCLI
+from builders.plan_worlds import F2, F4, PlanWorld
+from hpc.autoscale.cli.status import StatusCommands
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.jobs import UnusableJob
+
+SITES = int(os.environ.get("VIEW_SITES", "3"))
+"""So many sites are drawn; more with `VIEW_SITES`."""
+
+FIRST = int(os.environ.get("VIEW_FIRST", "0"))
+"""The seed of the first of them."""
+
+PASSES = 4
+
+WISHES = (
+    {"ncpus": 1, "or": [{"node.vm_size": F2}, {"ngpus": 1}]},
+    {"ncpus": 1, "xor": [{"node.vm_size": F4}, {"node.nodearray": "htc"}]},
+    {"ncpus": 1, "not": {"node.vm_size": F4}},
+    {"ngpus": 1},
+    {"memory": "memory::500g"},
+    {"nosuch": 1},
+    {"node.placement_group": "pg0"},
+)
+SHAPES = ({"iterations": 3}, {"node_count": 2}, {"node_count": 2, "colocated": True})
+QUESTIONS = (
+    {"idle_timeout": 30},
+    {"packing.policy": "cheapest"},
+    {"autoscale.max_new_nodes_per_pass": 1},
+    {"backoff.enabled": False},
+    {"default_resources": []},
+    {"nodearrays.default.max_placement_groups": 1},
+    {"on_premises": []},
+)
+
+
+class ViewCLI(PlanCLI, StatusCommands):
+    """The commands that are held against each other."""
+
+
+class OddDriver(DriverOfQueue):
+    """A driver that also hands over what is `odd` in its queue."""
+
+    def _read_jobs_and_nodes(self, config):
+        jobs, hosts = super()._read_jobs_and_nodes(config)
+        return [*jobs, *(make() for make in self.queue.odd.values())], hosts
+
+
+class ViewWorld(PlanWorld):
+    """A site whose queue has more kinds of jobs, also some that no pass can look at."""
+
+    def __init__(self, seed, home):
+        super().__init__(seed, home)
+        self.settings["journal"] = {}
+        self.queue.odd = {}
+        self._odd = random.Random(f"odd jobs {seed}")
+
+    def driver(self):
+        return OddDriver(self.queue)
+
+    def cli(self):
+        return ViewCLI(self.driver)
+
+    def step(self):
+        super().step()
+        draw, odd = self._odd, self.queue.odd
+        for name in [name for name in odd if draw.random() < 0.2]:
+            del odd[name]
+        name = f"odd{self._steps}"
+        kinds = [
+            lambda wish=draw.choice(WISHES), shape=draw.choice(SHAPES): Job(name, wish, **shape),
+            lambda: UnusableJob(name, "it cannot be read"),
+            lambda: name,
+        ]
+        for host in list(self.queue.hosts)[:1]:
+            kinds.append(lambda: UnusableJob(name, "it runs, and cannot be read", [host]))
+        if draw.random() < 0.6:
+            odd[name] = draw.choice(kinds)
+
+
+@pytest.fixture
+def asked(tmp_path, capsys):
+    """What asks a world something, with a command that changes nothing: its JSON."""
+
+    def ask(world, command, *args, **more):
+        cli = world.cli()
+        capsys.readouterr()
+        with world.time():
+            try:
+                getattr(cli, command)({**world.config, "read_only": True}, *args, **more)
+            except SystemExit as ended:
+                assert ended.code in (2, 3)
+            finally:
+                cli._unlock()
+        return json.loads(capsys.readouterr().out)
+
+    return ask
+
+
+def compared(plan):
+    """What of a plan `whatif` has."""
+    counts = Counter()
+    for row in plan["changes"]:
+        if row["action"] in ("create", "start", "delete"):
+            counts[row["action"], row["bucket"]] += row["count"]
+    waiting = [(each["job"], each["never"]) for each in plan["waiting"]]
+    waiting += [(each["job"], True) for each in plan["set_aside"]]
+    return (
+        *(plan["jobs"], plan["jobs"] - len(waiting), counts, plan["cost_per_hour"]),
+        *(sorted(waiting), plan["errors"]),
+    )
+
+
+def of_whatif(case):
+    """The same of a case."""
+    counts = Counter({(row["action"], row["bucket"]): row["count"] for row in case["changes"]})
+    waiting = sorted((each["job"], each["never"]) for each in case["waiting"])
+    head = case["jobs"], case["placed"], counts, case["cost_per_hour"]
+    return *head, waiting, case["errors"]
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SITES))
+def test_what_is_said_of_a_moment_agrees(tmp_path, asked, seed):
+    """`whatif` says what `plan` says, and what it would say of a configuration with what was set;
+    nodes and jobs are as many everywhere."""
+    world = ViewWorld(seed, tmp_path)
+    for number in range(PASSES):
+        world.step()
+        plan = asked(world, "plan", output_format="json")
+        check_questions(world, asked, plan, QUESTIONS[(seed + number) % len(QUESTIONS)])
+        check_standing(world, asked, plan)
+        world.run()
+
+
+def check_questions(world, asked, plan, question):
+    """One question, beside the plan of a configuration in which it is so."""
+    given = [f"{key}={json.dumps(value)}" for key, value in question.items()]
+    said = asked(world, "whatif", given, output_format="json")
+    assert of_whatif(said["now"]) == compared(plan)
+    before = copy.deepcopy(world.settings)
+    for key, value in question.items():
+        *steps, last = key.split(".")
+        section = world.settings
+        for step in steps:
+            section = section.setdefault(step, {})
+        section[last] = value
+    assert of_whatif(said["then"]) == compared(asked(world, "plan", output_format="json"))
+    world.settings = before
+
+
+def check_standing(world, asked, plan):
+    """What `status` says, beside the plan, the nodes and the jobs."""
+    stands = asked(world, "status", output_format="json")
+    nodes = asked(world, "nodes", [], ["name", "state"], "json")
+    jobs = asked(world, "jobs")
+    running = {name for name, make in world.queue.odd.items() if is_running(make())}
+    waiting = [*plan["waiting"], *plan["set_aside"]]
+    waiting = [each for each in waiting if each["job"] not in running]
+    assert stands["jobs"]["stuck"] == len(waiting)
+    assert sum(group["count"] for group in stands["stuck"]) == len(waiting)
+    assert stands["jobs"]["will_start"] == plan["jobs"] - len(waiting) - len(running)
+    assert len(jobs) <= plan["jobs"]  # requests are among those of a plan
+    there = sum(count for state, count in stands["nodes"].items() if state != "planned")
+    assert there == len(nodes)
+    assert stands["nodes"].get("failed", 0) == sum(each["state"] == "Failed" for each in nodes)
+    assert stands["cost"] == plan["cost_per_hour"]["before"]
+
+
+def is_running(job):
+    """Whether something from the queue runs."""
+    return bool(getattr(job, "executing_hostnames", None))
