@@ -169,7 +169,7 @@ def look(
     found = rehearsed(noting)
     lock = lock_now()
     last, following, end = _passes(config, noted)
-    nodes = [*found.demand.compute_nodes]
+    nodes = found.nodes
     node_mgr = found.calculator.node_mgr if found.calculator else None
     unsatisfied = found.summary.unsatisfied
     aside, run_aside = _aside(noted, found.summary.set_aside)

@@ -155,7 +155,7 @@ class _Case:
             if row.action in ("create", "start", "delete"):
                 key = row.action, row.bucket
                 self.counts[key] = self.counts.get(key, 0) + row.count
-        self.nodes = sum(1 for node in found.demand.compute_nodes if node.managed and node.exists)
+        self.nodes = sum(1 for node in found.nodes if node.managed and node.exists)
         never = set(map(id, found.never))
         waiting: list[UnsatisfiedJob | SetAsideJob] = [*summary.unsatisfied, *summary.set_aside]
         self.waiting = [(job.name, _why(job), id(job) in never) for job in waiting]

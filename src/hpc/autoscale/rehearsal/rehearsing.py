@@ -32,6 +32,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.leastcost.searches import SEARCHES, Searches
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import Refusal
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.node.requests import COPIED_REQUESTS
 from hpc.autoscale.onpremises.listing import is_on_premises
@@ -91,6 +92,13 @@ class Rehearsal:
     def demand(self) -> DemandResult:
         """What the jobs come to."""
         return self.summary.demand or DemandResult([], [], [], [])
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes of the demand, each once, with those that are planned for gangs of which only a
+        part could be had."""
+        every = (*self.demand.compute_nodes, *self.demand.new_nodes)
+        return list({id(node): node for node in every}.values())
 
     @property
     def refused(self) -> tuple[Refusal, ...]:
