@@ -307,6 +307,19 @@ def test_demand_is_told_as_it_is_planned(cluster, scheduler, now, only):
     assert bool(found.changes) is not only
 
 
+def test_demand_alone_is_that_of_the_whole_pass(cluster, scheduler):
+    """Also where the scheduler wants rid of a node, which gets no work then: `status` and `explain`
+    said that a job would start there, and a plan that another node comes for it."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    for only in (True, False):
+        scheduler.jobs, scheduler.hosts = new_jobs(1), [a_host("host-1", ncpus=4)]
+        scheduler.hosts[0].marked_for_deletion = True
+        scheduler._has_read = False
+        found = rehearse(config, scheduler, demand_only=only)
+        assert [node.nodearray for node in found.demand.new_nodes] == ["htc"], only
+
+
 def test_a_driver_that_repeats_itself_is_found_out(look, run, scheduler, cluster, now):
     """As in a pass: nothing is deleted on the word of the first reading alone."""
     idle_cluster(cluster, run, now)

@@ -63,6 +63,9 @@ READING_THE_CLUSTER = "reading the cluster"
 READING_CLUSTERS = "reading the clusters"
 """The phase of the errors about clusters that are set aside in a pass."""
 
+ENOUGH = object()
+"""The answer of `demand_known` with which a pass ends there."""
+
 
 class Pass:
     """One pass over one cluster. Made for one run: `config` is its own copy, `outcome` what the
@@ -70,7 +73,8 @@ class Pass:
 
     `another_driver` makes one that has read nothing yet, or gives the same one where there is no
     other. `interval`: seconds from pass to pass, where that is known. `demand_known` is called
-    with this pass when demand is known, and before anything is changed.
+    with this pass when demand is known, and before anything is changed; it may say that this is
+    `ENOUGH`.
     """
 
     def __init__(
@@ -127,8 +131,8 @@ class Pass:
         except CycleCloudError as error:
             self.faults.guard("serving hosts on premises alone", self._serve_hosts_alone, error)
             raise
-        self._demand_known(self)
-        if self.dry_run:
+        is_enough = self._demand_known(self) is ENOUGH
+        if self.dry_run or is_enough:
             self.outcome["requested"] = node_names(demand.new_nodes)
             return
         failed = self._handle_failed(demand.failed_nodes)

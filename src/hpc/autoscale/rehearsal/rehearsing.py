@@ -18,7 +18,7 @@ from hpc.autoscale import results
 from hpc.autoscale.autoscaler import hooks, learning
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
-from hpc.autoscale.autoscaler.passes import Pass
+from hpc.autoscale.autoscaler.passes import ENOUGH, READING_THE_CLUSTER, Pass
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.autostop.decision import Answer
@@ -26,6 +26,7 @@ from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -148,7 +149,8 @@ def rehearse(
     `demand_known` is given the demand before any node of it is changed by what is only recorded.
     With `demand_only` the rehearsal ends there, and inputs are not noted. `clock`: that of the
     process meanwhile. `interval`: seconds from pass to pass, where the configuration does not say
-    so. Raises what a pass raises that cannot look.
+    so. Raises what a pass raises that cannot look; of demand alone also AutoscaleError where
+    nothing of the cluster can be used.
     """
     make, first = _first_of(driver)
     recorder = Recorder(notes_inputs=not demand_only)
@@ -156,20 +158,19 @@ def rehearse(
     config = {**config, SEARCHES: searches}
     began, at_first = 0.0, Cost()
 
-    def note_demand(one: Pass) -> None:
+    def note_demand(one: Pass) -> object:
         nonlocal at_first
         demand: DemandResult = one.outcome["demand"]
         at_first = Cost.of(node_price(node) for node in demand.compute_nodes if is_paid_for(node))
-        if not demand_only:
-            _explain(one.outcome["unsatisfied"])
+        (_check_offer if demand_only else _explain)(one)
         demand_known(demand)
+        return ENOUGH if demand_only else None
 
     with StateCopy(config, first.autoscale_home) as state, _using(clock):
         recording = RecordingDriver(first, recorder, state)
         autoscaler = Autoscaler(
             _with_doors(config, state, recorder, new_binding),
             _one_after_another(recording, make) if make else recording,
-            dry_run=demand_only,
             reporter=Reporter(),
             new_calculator=recorder.hearing_jobs(new_calculator),
             result_handler=result_handler,
@@ -195,8 +196,18 @@ def _first_of(driver: SchedulerDriver | NewDriver) -> tuple[NewDriver | None, Sc
     return make, hooks.checked_driver(make() if make else driver)
 
 
-def _explain(jobs: Sequence[UnsatisfiedJob]) -> None:
+def _check_offer(one: Pass) -> None:
+    """AutoscaleError where nothing of the cluster can be used: of such a demand there is nothing
+    more to say."""
+    for error in one.faults.found:
+        if error.phase == READING_THE_CLUSTER and one.calculator is not None:
+            name = one.calculator.node_mgr.cluster_bindings.cluster_name
+            raise AutoscaleError(f"cluster {name}: {error.message}")
+
+
+def _explain(one: Pass) -> None:
     """Work out now why jobs wait: what is recorded afterwards charges and releases limits."""
+    jobs: Sequence[UnsatisfiedJob] = one.outcome["unsatisfied"]
     for job in jobs:
         _ = job.cause.said, job.cause.verdict
 
