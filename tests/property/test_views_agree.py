@@ -1,5 +1,5 @@
 """What the views of a site say of one and the same moment agrees: `plan`, `whatif`,
-`status`, `nodes` and `jobs`.
+`status`, `nodes` and `jobs`, and what the journal of the pass after that comes to.
 
 Sites are drawn as for the laws of plans, with more that jobs can be. Every view is asked before
 each pass.
@@ -9,24 +9,32 @@ import copy
 import json
 import os
 import random
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from builders.plan_queue import DriverOfQueue, PlanCLI
-from builders.plan_worlds import F2, F4, PlanWorld
+from builders.plan_worlds import F2, F4, PlanWorld, truth
 from hpc.autoscale.cli.autoscaling import PassIncomplete
 from hpc.autoscale.cli.status import StatusCommands
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import UnusableJob
+from hpc.autoscale.journal import Journal, showing
+from hpc.autoscale.report.history import of_records
 
-SITES = int(os.environ.get("VIEW_SITES", "3"))
+SITES = int(os.environ.get("VIEW_SITES", "2"))
 """So many sites are drawn; more with `VIEW_SITES`."""
 
 FIRST = int(os.environ.get("VIEW_FIRST", "0"))
 """The seed of the first of them."""
 
-PASSES = int(os.environ.get("VIEW_PASSES", "4"))
+FOUND = (10, 17)
+"""Sites at which something was found once: nodes of dynamic arrays, and a gang that gathers."""
+
+IN_MEMORY = "/dev/shm"
+PASSES = int(os.environ.get("VIEW_PASSES", "7"))
 
 WISHES = (
     {"ncpus": 1, "or": [{"node.vm_size": F2}, {"ngpus": 1}]},
@@ -93,10 +101,22 @@ class ViewWorld(PlanWorld):
             kinds.append(lambda: UnusableJob(name, "it runs, and cannot be read", hosts))
         if draw.random() < 0.6:
             odd[name] = draw.choice(kinds)
+        if self.queue.hosts and draw.random() < 0.2:
+            draw.choice(list(self.queue.hosts.values())).is_marked = True
 
 
 @pytest.fixture
-def asked(tmp_path, capsys):
+def home():
+    """A directory for the files of a site, in memory where that is possible."""
+    place = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as directory:
+        made = Path(directory) / "site"
+        made.mkdir()
+        yield made
+
+
+@pytest.fixture
+def asked(capsys):
     """What asks a world something, with a command that changes nothing: its JSON."""
 
     def ask(world, command, *args, **more):
@@ -138,17 +158,24 @@ def of_whatif(case):
     return *head, waiting, case["errors"]
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SITES))
-def test_what_is_said_of_a_moment_agrees(tmp_path, asked, seed):
+@pytest.mark.parametrize("seed", sorted({*range(FIRST, FIRST + SITES), *FOUND}))
+def test_what_is_said_of_a_moment_agrees(home, asked, seed):
     """`whatif` says what `plan` says, and what it would say of a configuration with what was set;
     nodes and jobs are as many everywhere."""
-    world = ViewWorld(seed, tmp_path)
+    world = ViewWorld(seed, home)
     for number in range(PASSES):
         world.step()
         plan = asked(world, "plan", output_format="json")
         check_questions(world, asked, plan, QUESTIONS[(seed + number) % len(QUESTIONS)])
         check_standing(world, asked, plan)
-        world.run()
+        there = truth(world)["nodes"].values()
+        summary = world.run()
+        record = list(Journal(str(home / "journal")))[-1]
+        check_record(world, plan, record, is_whole=not summary.errors)
+        if not world.down:
+            sample = of_records([record]).samples[-1]
+            started = Counter(bucket for _, target, bucket in there if target == "Started")
+            assert sample.nodes == started
 
 
 def check_questions(world, asked, plan, question):
@@ -179,9 +206,8 @@ def check_standing(world, asked, plan):
     stands = asked(world, "status", output_format="json")
     nodes = asked(world, "nodes", [], ["name", "state"], "json")
     jobs = asked(world, "jobs")
-    running = {name for name, make in world.queue.odd.items() if is_running(make())}
-    waiting = [*plan["waiting"], *plan["set_aside"]]
-    waiting = [each for each in waiting if each["job"] not in running]
+    running = those_that_run(world)
+    waiting = those_that_wait(world, plan)
     assert stands["jobs"]["stuck"] == len(waiting)
     assert sum(group["count"] for group in stands["stuck"]) == len(waiting)
     assert stands["jobs"]["will_start"] == plan["jobs"] - len(waiting) - len(running)
@@ -195,6 +221,34 @@ def check_standing(world, asked, plan):
     assert stands["cost"] == plan["cost_per_hour"]["before"]
 
 
-def is_running(job):
-    """Whether something from the queue runs."""
-    return bool(getattr(job, "executing_hostnames", None))
+def those_that_run(world):
+    """The names of jobs of which a driver says that they run."""
+    every = {name: make() for name, make in world.queue.odd.items()}
+    return {name for name, job in every.items() if getattr(job, "executing_hostnames", None)}
+
+
+def those_that_wait(world, plan):
+    """The jobs of a plan that wait, whether a pass can look at them or not."""
+    running = those_that_run(world)
+    every = [*plan["waiting"], *plan["set_aside"]]
+    return [each for each in every if each["job"] not in running]
+
+
+def check_record(world, plan, record, is_whole):
+    """The record of the pass, and the report of it, beside the plan. `is_whole`: nothing went
+    wrong, so that all was done."""
+    (sample,) = of_records([record]).samples
+    row = dict(zip(showing.COLUMNS, showing.rows([record])[0], strict=True))
+    assert sample.jobs == plan["jobs"]
+    waiting = len(those_that_wait(world, plan))
+    assert sum(sample.waiting.values()) == row["waiting"] == waiting
+    if not is_whole:
+        return
+    wanted = Counter()
+    for change in plan["changes"]:
+        if change["action"] in ("create", "start"):
+            wanted[change["bucket"]] += change["count"]
+    assert sample.wanted == wanted
+    assert row["create"] == wanted.total()
+    deleted = sum(change["action"] == "delete" for change in plan["changes"])
+    assert row["delete"] == deleted

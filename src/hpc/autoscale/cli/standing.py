@@ -42,8 +42,8 @@ from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
-from hpc.autoscale.rehearsal.changes import array_of
 from hpc.autoscale.requestsets.demand import WantedNodes
+from hpc.autoscale.requestsets.dynamic import array_of
 from hpc.autoscale.util import partition
 from hpc.autoscale.workers.keeping import is_booting
 

@@ -60,19 +60,33 @@ class JobsByCause:
     names: list[str]
 
 
-def causes_noted(jobs: Iterable[Mapping[str, Any]]) -> list[JobsByCause]:
-    """The causes of jobs as a journal has them, those of most jobs first."""
+def causes_noted(
+    jobs: Iterable[Mapping[str, Any]], set_aside: Iterable[Mapping[str, Any]] = ()
+) -> list[JobsByCause]:
+    """The causes of jobs as a journal has them, those of most jobs first. `set_aside`: those that
+    could not be looked at."""
     found: dict[NotedCause, JobsByCause] = {}
+
+    def add(cause: NotedCause, job: Mapping[str, Any]) -> None:
+        each = found.setdefault(cause, JobsByCause(cause, 0, []))
+        each.jobs += 1
+        if len(each.names) < _NAMED:
+            each.names.append(str(job.get("job")))
+
     known: dict[tuple[object, object], NotedCause] = {}
     for job in jobs:
         noted = (job.get("reason"), job.get("limit"))
         if noted not in known:
             known[noted] = nearest_noted(*noted)
-        each = found.setdefault(known[noted], JobsByCause(known[noted], 0, []))
-        each.jobs += 1
-        if len(each.names) < _NAMED:
-            each.names.append(str(job.get("job")))
+        add(known[noted], job)
+    for job in set_aside:
+        add(aside_noted(job), job)
     return sorted(found.values(), key=lambda each: -each.jobs)
+
+
+def aside_noted(job: Mapping[str, Any]) -> NotedCause:
+    """The cause of a job that could not be looked at."""
+    return NotedCause("SetAside", " ".join(str(job.get("reason") or NOT_KNOWN).split()))
 
 
 def nearest_noted(reason: object, limit: object = None) -> NotedCause:

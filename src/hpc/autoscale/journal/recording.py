@@ -42,6 +42,7 @@ from hpc.autoscale.node.requests import RequestLog, Sender, file_of, hearing_ids
 from hpc.autoscale.onpremises.hosts import ON_PREMISES
 from hpc.autoscale.onpremises.workers import RUN_EACH, RunEach, State, run_here
 from hpc.autoscale.redaction import Hiding, redact, redact_texts
+from hpc.autoscale.requestsets.dynamic import bucket_of
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 
 RECORDER = "_journal"
@@ -339,7 +340,7 @@ class PassRecorder:
             return
         alike: dict[str, list[Node]] = {}
         for node in nodes:
-            alike.setdefault(bucket_name(node), []).append(node)
+            alike.setdefault(bucket_of(node), []).append(node)
         for some in alike.values():
             yield _about(action, some)
 
@@ -448,12 +449,6 @@ def status_json(status: object) -> dict[str, Any]:
     return found
 
 
-def bucket_name(node: Node) -> str:
-    """Nodearray, VM size and placement group with slashes between them."""
-    parts = (str(node.nodearray), str(node.vm_size), str(node.placement_group or ""))
-    return "/".join(filter(None, parts))
-
-
 def _about(action: str, nodes: Sequence[Node]) -> dict[str, Any]:
     prices = [
         node_price(node) if action != "delete" or is_paid_for(node) else 0.0 for node in nodes
@@ -465,7 +460,7 @@ def _about(action: str, nodes: Sequence[Node]) -> dict[str, Any]:
     jobs = {str(job) for node in nodes for job in node.assignments}
     return {
         "action": action,
-        "bucket": bucket_name(nodes[0]),
+        "bucket": bucket_of(nodes[0]),
         "count": len(nodes),
         "nodes": [str(node.name) for node in nodes],
         "price_per_hour": total if changes else 0.0,

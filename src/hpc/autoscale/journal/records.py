@@ -78,6 +78,15 @@ class PassRecord:
         return None if found is None else float(found)
 
     @property
+    def set_aside(self) -> list[Mapping[str, Any]]:
+        """The jobs that wait because they could not be looked at: each `job` with its `reason`."""
+        aside = self.did.get("set_aside") or ()
+        if not aside:
+            return []
+        running = {job.get("name") for job in self.jobs if job.get("executing-hostnames")}
+        return [each for each in aside if each.get("job") not in running]
+
+    @property
     def unread(self) -> list[str]:
         """What of `READ` a pass that was ended by an error could not read; there it has what was
         known before."""

@@ -37,7 +37,7 @@ def _row(record: PassRecord, joined: int) -> list[Any]:
         in_utc(record.at),
         "?" if "nodes" in record.unread else len(record.nodes),
         "?" if "jobs" in record.unread else len(record.jobs),
-        len(record.did.get("unsatisfied") or ()),
+        len(record.did.get("unsatisfied") or ()) + len(record.set_aside),
         _sum(record, "create", "start"),
         joined,
         _sum(record, "drain"),
@@ -84,12 +84,12 @@ def in_words(record: PassRecord) -> list[str]:
     said += _some(_decision(each) for each in record.decided)
     if record.did.get("ended_by"):
         said.append(f"ended by: {record.did['ended_by']}")
-    waiting = record.did.get("unsatisfied") or ()
+    waiting = causes_noted(record.did.get("unsatisfied") or (), record.set_aside)
     if waiting:
         said.append("waiting:")
         said += _some(
             f"  {how_jobs_wait(of.jobs, of.names[:_NAMED], of.cause.is_never, of.cause.text)}"
-            for of in causes_noted(waiting)
+            for of in waiting
         )
     for key in ("errors", "notes"):
         if record.did.get(key):

@@ -13,6 +13,7 @@ from hpc.autoscale.journal.records import PassRecord
 from hpc.autoscale.metrics.exposition import Metric
 from hpc.autoscale.metrics.health import COUNTED, Health, problems_of
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.requestsets.dynamic import array_in
 
 PREFIX = "hpc_autoscale_"
 _NODES = ("booting", "overdue", "missing", "idle", "failed", "spared", "deferred")
@@ -106,7 +107,7 @@ def _of_nodes(nodes: Iterable[Mapping[str, Any]]) -> list[Metric]:
     counts: Counter[tuple[str, str, str]] = Counter()
     running: Counter[tuple[str, str, bool]] = Counter()
     for record in nodes:
-        array, size = str(record.get("Template")), str(record.get("MachineType"))
+        array, size = array_in(record), str(record.get("MachineType"))
         counts[array, size, str(record.get("Status"))] += 1
         if record.get("TargetState") == "Started":
             running[str(record.get("Region")), size, bool(record.get("Interruptible"))] += 1

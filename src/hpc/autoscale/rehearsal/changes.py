@@ -16,7 +16,7 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.onpremises.listing import is_on_premises
-from hpc.autoscale.requestsets.dynamic import marked
+from hpc.autoscale.requestsets.dynamic import array_of, bucket_of
 
 Action = Literal[
     "create", "start", "join", "undrain", "drain", "delete", "start_worker", "stop_worker"
@@ -106,17 +106,6 @@ class Seen:
             tuple(sorted((str(job) for job in node.assignments), key=ht.name_order)),
             str(node.state),
         )
-
-
-def array_of(node: Node) -> str:
-    """The nodearray of a node, also where it is sent as one of what a dynamic array extends."""
-    return marked(node.node_attribute_overrides.get("Configuration")) or str(node.nodearray)
-
-
-def bucket_of(node: Node) -> str:
-    """Nodearray, VM size and placement group, as they are named to people."""
-    parts = (array_of(node), str(node.vm_size), str(node.placement_group or ""))
-    return "/".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

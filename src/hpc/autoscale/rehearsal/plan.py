@@ -26,11 +26,11 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.changes import (
     Cost,
     PlannedChange,
-    bucket_of,
     without_moot,
 )
 from hpc.autoscale.rehearsal.inputs import Inputs, digest_of
 from hpc.autoscale.rehearsal.rehearsing import Rehearsal
+from hpc.autoscale.requestsets.dynamic import bucket_of
 from hpc.autoscale.wholefiles import unwritable, write_whole
 
 FORMAT = "azscale plan"

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.modelbase import is_disabled
-from hpc.autoscale.explaining.noted import causes_noted, nearest_noted
+from hpc.autoscale.explaining.noted import aside_noted, causes_noted, nearest_noted
 from hpc.autoscale.journal import PassRecord
 from hpc.autoscale.metrics import Health
 from hpc.autoscale.node.vm_sizes.info import quota_family
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
+from hpc.autoscale.requestsets.dynamic import array_in
 
 SPANS = 200
 """Into how many spans the time of a journal is divided at most."""
@@ -138,6 +139,7 @@ class History:
     _there: dict[str, _Priced] = field(default_factory=dict)
     _listed: Sequence[Mapping[str, Any]] = ()
     _unsatisfied: Sequence[Mapping[str, Any]] = ()
+    _aside: Sequence[Mapping[str, Any]] = ()
     _causes: dict[str, str] = field(default_factory=dict)
 
     def add(self, record: PassRecord) -> None:
@@ -169,7 +171,7 @@ class History:
         """The same, with what is said of the last pass alone."""
         if self.last is not None:
             self.quotas = list(_quotas(self.last.status))
-            self.explanations = _explanations(self.last.did.get("unsatisfied") or ())
+            self.explanations = _explanations(self.last)
         return self
 
     def forget_before(self, at: float) -> None:
@@ -191,13 +193,14 @@ class History:
                 wanted[str(row.get("bucket"))] += int(row.get("count") or 0)
         jobs = int(record.did.get("jobs") or len(record.jobs))
         failed, self._failed = self._failed, 0
-        unsatisfied = record.did.get("unsatisfied") or ()
+        unsatisfied, aside = record.did.get("unsatisfied") or (), record.set_aside
         # most passes find what the one before has found, often the very same objects
-        if before is not None and unsatisfied == self._unsatisfied:
+        if before is not None and (unsatisfied, aside) == (self._unsatisfied, self._aside):
             waiting = before.waiting
         else:
             waiting = Counter(map(self._cause, unsatisfied))
-        self._unsatisfied = unsatisfied
+            waiting.update(_cause_of(aside_noted(job).text) for job in aside)
+        self._unsatisfied, self._aside = unsatisfied, aside
         if before is not None and record.nodes == self._listed:
             nodes, per_hour, unpriced = before.nodes, before.per_hour, before.unpriced
         else:
@@ -384,7 +387,7 @@ def _joined(some: Sequence[Sample]) -> Sample:
 
 def _bucket(node: Mapping[str, Any]) -> str:
     group = node.get("PlacementGroupId")
-    return "/".join(str(p) for p in (node.get("Template"), node.get("MachineType"), group) if p)
+    return "/".join(str(p) for p in (array_in(node), node.get("MachineType"), group) if p)
 
 
 def _price(node: Mapping[str, Any]) -> float | None:
@@ -397,8 +400,8 @@ def _cause_of(said: str) -> str:
     return text if len(text) <= _CAUSE_LENGTH else text[: _CAUSE_LENGTH - 1] + "…"
 
 
-def _explanations(jobs: Sequence[Mapping[str, Any]]) -> list[WaitingCause]:
-    found = causes_noted(jobs)[:50]
+def _explanations(record: PassRecord) -> list[WaitingCause]:
+    found = causes_noted(record.did.get("unsatisfied") or (), record.set_aside)[:50]
     return [WaitingCause(each.cause.text, each.jobs, each.names) for each in found]
 
 

@@ -222,6 +222,22 @@ def marked(configuration: object) -> str | None:
     return name if name and isinstance(name, str) else None
 
 
+def array_of(node: Node) -> str:
+    """The nodearray of a node, also where it is sent as one of what a dynamic array extends."""
+    return marked(node.node_attribute_overrides.get("Configuration")) or str(node.nodearray)
+
+
+def bucket_of(node: Node) -> str:
+    """Nodearray, VM size and placement group, as they are named to people."""
+    parts = (array_of(node), str(node.vm_size), str(node.placement_group or ""))
+    return "/".join(part for part in parts if part)
+
+
+def array_in(record: Record) -> str:
+    """The nodearray of a node record of the server, as `array_of` has it."""
+    return marked(record.get("Configuration")) or str(record.get("Template") or "")
+
+
 def prefix_of(array: str) -> str:
     """What the names of its nodes begin with: what host names may have of its own."""
     plain = re.sub("[^a-z0-9-]+", "-", array.lower())[:_LONGEST_NAME].strip("-")
