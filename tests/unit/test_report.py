@@ -54,6 +54,23 @@ def test_nodes_are_counted_by_bucket_and_cost_what_they_cost() -> None:
     assert history.cost == pytest.approx(3 * PRICE)
 
 
+def test_nodes_cost_what_the_configuration_of_their_pass_says() -> None:
+    """Also where the journal alone is read, as by whoever was sent one."""
+    node = a_node_record("a")
+    records = [a_pass_record(minute, [node]) for minute in range(4)]
+    for record, dollars in zip(records, (None, 5.0, 5.0, None), strict=True):
+        prices = {"prices": {"*": {"Standard_F4s_v2": dollars}}}
+        record.config = {**record.config, **({"vm_sizes": prices} if dollars else {})}
+    found = [sample.per_hour for sample in of_records(records).samples]
+    assert found == pytest.approx([PRICE, 5.0, 5.0, PRICE])
+
+
+def test_prices_that_are_not_there_are_those_of_the_catalogue() -> None:
+    record = a_pass_record(0, [a_node_record("a")])
+    record.config = {"vm_sizes": {"prices": "/none/prices.json"}}
+    assert of_records([record]).samples[0].per_hour == pytest.approx(PRICE)
+
+
 def test_a_size_without_a_price_is_named_and_costs_nothing() -> None:
     history = of_records([a_pass_record(0, [a_node_record("a", MachineType="Standard_Odd")])])
     assert history.unpriced == {"Standard_Odd"}

@@ -14,12 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.modelbase import is_disabled
+from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.explaining.noted import aside_noted, causes_noted, nearest_noted
 from hpc.autoscale.journal import PassRecord
 from hpc.autoscale.metrics import Health
-from hpc.autoscale.node.vm_sizes.info import quota_family
+from hpc.autoscale.node.vm_sizes.info import configure, quota_family
 from hpc.autoscale.node.vm_sizes.prices import price_per_hour
 from hpc.autoscale.requestsets.dynamic import array_in
 
@@ -141,11 +143,13 @@ class History:
     _unsatisfied: Sequence[Mapping[str, Any]] = ()
     _aside: Sequence[Mapping[str, Any]] = ()
     _causes: dict[str, str] = field(default_factory=dict)
+    _sizes: Mapping[str, Any] = field(default_factory=dict)
 
     def add(self, record: PassRecord) -> None:
         """One more pass."""
         self.health = self.health.after(record.at, record.did)
         self.cluster = str(record.config.get("cluster_name") or self.cluster)
+        self._use_prices(record.config.get("vm_sizes") or {})
         self._began = record.at if self._began is None else min(self._began, record.at)
         self._ended = max(self._ended, record.at)
         ended_by = record.did.get("ended_by")
@@ -185,6 +189,19 @@ class History:
             del self.lives[key]
         self.nodes_seen -= len(old)
         self._began = min(at, self._ended)
+
+    def _use_prices(self, sizes: Mapping[str, Any]) -> None:
+        """Go by the sizes and prices that a pass went by."""
+        if sizes == self._sizes:
+            return
+        self._sizes, self._listed = sizes, ()
+        try:
+            configure({"vm_sizes": sizes})
+        except AutoscaleError as error:
+            logging.warning("prices are not those of the passes: %s", one_line(error))
+        self._there = {
+            key: each._replace(per_hour=_price(each.record)) for key, each in self._there.items()
+        }
 
     def _sample(self, record: PassRecord, before: Sample | None) -> Sample:
         wanted: Counter[str] = Counter()
