@@ -320,6 +320,19 @@ def test_demand_alone_is_that_of_the_whole_pass(cluster, scheduler):
         assert [node.nodearray for node in found.demand.new_nodes] == ["htc"], only
 
 
+def test_what_several_clusters_are_asked_stands_in_their_order():
+    """They are asked side by side; what is asked of one cluster stays in its order."""
+
+    def seen(name: str) -> changes.Seen:
+        return changes.Seen(name, name, None, "", "", None, True, ())
+
+    asked = [("drain", "west/n-1"), ("delete", "west/n-1"), ("delete", "east/n-2")]
+    asked += [("delete", "east/n-1"), ("drain", "east/n-3")]
+    found = changes.in_turn([(action, [seen(name)]) for action, name in asked], ("east", "west"))
+    names = [(action, nodes[0].name) for action, nodes in found]
+    assert names == [asked[0], asked[2], asked[3], asked[1], asked[4]]
+
+
 def test_a_driver_that_repeats_itself_is_found_out(look, run, scheduler, cluster, now):
     """As in a pass: nothing is deleted on the word of the first reading alone."""
     idle_cluster(cluster, run, now)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol
 
 from hpc.autoscale import hpctypes as ht
@@ -168,6 +169,18 @@ def without_moot(changes: Sequence[PlannedChange]) -> list[PlannedChange]:
     gone = {(row.node, row.node_id) for row in changes if row.action in SHRINKING}
     passing = ("join", "drain")
     return [r for r in changes if r.action not in passing or (r.node, r.node_id) not in gone]
+
+
+def in_turn(commands: Iterable[Command], clusters: Sequence[str]) -> list[Command]:
+    """Commands, those that follow each other and are alike in the order of their clusters. Several
+    clusters are asked side by side, so that such commands come in any order."""
+
+    def turn(command: Command) -> int:
+        cluster = command[1][0].name.partition("/")[0]
+        return clusters.index(cluster) if cluster in clusters else len(clusters)
+
+    alike = groupby(commands, key=lambda command: command[0])
+    return [command for _, some in alike for command in sorted(some, key=turn)]
 
 
 def rows_of(commands: Iterable[Command], reasons: Reasons) -> list[PlannedChange]:

@@ -43,6 +43,7 @@ from hpc.autoscale.rehearsal.changes import (
     Cost,
     PlannedChange,
     Seen,
+    in_turn,
     rows_of,
 )
 from hpc.autoscale.rehearsal.inputs import Inputs
@@ -321,7 +322,8 @@ def _rows(
             kept = [Seen.of(hosts[node.name], node.key) for node in nodes if node.name in hosts]
         if kept:
             found.append((action, kept))
-    rows = rows_of(found, reasons)
+    members = getattr(calculator.node_mgr.cluster_bindings, "members", ())
+    rows = rows_of(in_turn(found, tuple(members)), reasons)
     # several clusters are asked side by side, so that their creates come in any order
     first = next((i for i, row in enumerate(rows) if row.action == "create"), 0)
     creates = sorted((r for r in rows if r.action == "create"), key=lambda row: row.bucket)
