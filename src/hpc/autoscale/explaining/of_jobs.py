@@ -21,6 +21,7 @@ from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.onpremises.listing import OFF, is_on_premises
 from hpc.autoscale.plaintext import in_words, on_one_line
 from hpc.autoscale.results.verdicts import Cause, Verdict
 
@@ -78,16 +79,19 @@ def _simple(name: str, code: str, text: str) -> Verdict:
 def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     """A job that has all that it wants, on nodes that are there or to be made."""
     about = f"job {name}"
-    new = [node for node in mine if not node.exists]
-    booting = [node for node in mine if node.exists and node.state not in READY_STATES]
+    new = [node for node in mine if not node.exists and not is_on_premises(node)]
+    hosts = [node for node in mine if is_on_premises(node) and node.state == OFF]
+    booting = [n for n in mine if n.exists and n.state not in READY_STATES and n not in hosts]
     held = [scene.held[node.name] for node in new if node.name in scene.held]
     if held:
         code, how = "HeldByCap", "will start in a later pass on"
         which = "it" if len(new) == 1 else f"{len(held)} of the {len(new)}"
         said = held[0].text if len(held) == 1 else held[0].text.replace("is left", "are left", 1)
         text = f"{_in_words(new)}: {which} {said}"
-    elif new:
-        code, text, how = "Starts", _in_words(new), "will start at the next pass on"
+    elif new or hosts:
+        names = sorted(str(node.name) for node in hosts)
+        text = listed([*([_in_words(new)] if new else []), *names])
+        code, how = "Starts", "will start at the next pass on"
     elif booting:
         code, text, how = "WaitsForBoot", _booting(booting, scene), "waits for"
     elif mine:
