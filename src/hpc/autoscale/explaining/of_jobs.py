@@ -89,8 +89,8 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
         said = held[0].text if len(held) == 1 else held[0].text.replace("is left", "are left", 1)
         text = f"{_in_words(new)}: {which} {said}"
     elif new or hosts:
-        names = sorted(str(node.name) for node in hosts)
-        text = listed([*([_in_words(new)] if new else []), *names])
+        started = sorted(str(node.name) for node in hosts)
+        text = listed([*([_in_words(new)] if new else []), *started])
         code, how = "Starts", "will start at the next pass on"
     elif booting:
         code, text, how = "WaitsForBoot", _booting(booting, scene), "waits for"
