@@ -186,7 +186,7 @@ def look(
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
         buckets=_buckets(nodes, noted.busy),
         limits=_used(node_mgr, noted.used) if node_mgr else (),
-        jobs=_jobs(noted, [str(job.name) for job in (*unsatisfied, *aside)]),
+        jobs=_jobs(noted, [j.name for j in unsatisfied] + [j.name for j in aside]),
         stuck=[*stuck_jobs(unsatisfied), *jobs_aside(aside)],
         failed=_failed(nodes, node_mgr) if node_mgr else (),
         backoffs=_backoffs(node_mgr) if node_mgr else (),
