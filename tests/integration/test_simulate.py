@@ -199,6 +199,23 @@ def test_the_configuration_of_the_site_counts_and_its_server_does_not(
     assert found["boots"] == 4 and found["failed_passes"] == 0
 
 
+def test_nothing_is_written_where_the_site_has_its_files(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Figures of passes that never were would be taken for those of the loop of the site."""
+    site = tmp_path / "site"
+    site.mkdir()
+    config = {
+        "metrics": {"file": str(site / "figures.prom"), "health_file": str(site / "health.json")},
+        "journal": {"directory": str(site / "journal")},
+        "verdicts_file": str(site / "verdicts.json"),
+    }
+    path = tmp_path / "autoscale.json"
+    path.write_text(json.dumps(config))
+    simulate(capsys, trace, "-c", path)
+    assert list(site.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

@@ -50,6 +50,7 @@ _OF_THE_SITE = frozenset(
         "lock_file",
         "lock_path",
         "logging",
+        "metrics",
         "nodehistorydb",
         "on_premises",
         "password",
@@ -65,6 +66,7 @@ _OF_THE_SITE = frozenset(
         "clustersdb",
         "requestsetsdb",
         "autostop",
+        "verdicts_file",
         "weights",
     }
 )
