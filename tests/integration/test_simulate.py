@@ -235,6 +235,8 @@ def test_nothing_is_written_where_the_site_has_its_files(
         (["--vm-size", "F16s_v2"], "did you mean 'Standard_F16s_v2'?"),
         (["--compare", "vm_size=F16s_v2"], "error: vm_size: expected a known VM size, found"),
         (["--region", "wetus2"], "--region: expected a known region, found 'wetus2'; did you mean"),
+        (["--region", "WestUS2"], "found 'WestUS2'; did you mean 'westus2'?"),
+        (["--region", "West US 2"], "found 'West US 2'; did you mean 'westus2'?"),
         (["--days", "-1"], "--days: expected days above 0, found -1"),
         (["--start", "-1"], "--start: expected days, 0 or more, found -1"),
         (["--start", "99"], "expected days with jobs"),

@@ -154,12 +154,15 @@ def counted(count: int, noun: str) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The text `; did you mean 'x'?` for the closest known word, one with the same letters before
-    others, and one that has this at its end after a slash, as names in several clusters have it,
-    where no other is close; empty when none is."""
+    others, whether they are capitals or not; where none is close, one that has this at its end
+    after a slash, as names in several clusters have it; else empty."""
     from difflib import get_close_matches
 
-    words = list(known)
-    close = get_close_matches(word, [w for w in words if sorted(w) == sorted(word)], n=1)
-    close = close or get_close_matches(word, words, n=1)
-    close = close or [w for w in words if word and w.endswith(f"/{word}")]
-    return f"; did you mean {close[0]!r}?" if close else ""
+    words: dict[str, str] = {}
+    for each in known:
+        words.setdefault(each.lower(), each)
+    given = word.lower()
+    close = get_close_matches(given, [w for w in words if sorted(w) == sorted(given)], n=1)
+    close = close or get_close_matches(given, words, n=1)
+    close = close or [w for w in words if given and w.endswith(f"/{given}")]
+    return f"; did you mean {words[close[0]]!r}?" if close else ""
