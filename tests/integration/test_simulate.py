@@ -181,6 +181,32 @@ def test_a_described_cluster_is_simulated(
     assert found["unfinished"] == 0 and found["boots"] > found["most_nodes"] > 4
 
 
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--nodes", 4], "--nodes: it counts without --cluster alone"),
+        (["--vm-size", "Standard_F16s_v2"], "--vm-size: it counts without"),
+        (["--spot"], "--spot: it counts without"),
+        (["--compare", "nodes=50"], "nodes: it counts without"),
+        (["--compare", "boot_failures=0.1"], "boot_failures: it counts without"),
+    ],
+)
+def test_what_a_described_cluster_says_itself_is_not_said_again(
+    trace: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    argv: list[object],
+    said: str,
+) -> None:
+    """It would change nothing, and stand over figures that are the same."""
+    path = tmp_path / "cluster.json"
+    array = {"machine_types": ["Standard_F16s_v2"], "max_count": 6}
+    cluster = {"region": "westus2", "nodearrays": {"htc": array}}
+    path.write_text(json.dumps({"clusters": {"c": cluster}}))
+    err = refused(capsys, trace, "--cluster", path, *argv)
+    assert said in err and err.count("\n") == 1
+
+
 def test_the_configuration_of_the_site_counts_and_its_server_does_not(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -151,6 +151,11 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "seed": ("a whole number", lambda value: isinstance(value, int)),
 }
 
+_DESCRIBED = frozenset(
+    "nodes vm_size region spot cores_per_node boot eviction_hours boot_failures".split()
+)
+"""Keys of the cluster of one nodearray, which a described cluster says for itself."""
+
 SIMULATED = tuple(_EXPECTED)
 """Keys of changes that are about the simulated machine and scheduler, not about autoscale.json."""
 
@@ -181,6 +186,8 @@ def with_value(choice: Choice, key: str, value: Any) -> Choice:
         expected, is_right = _EXPECTED[key]
         if not is_right(value):
             raise ChoiceError(f"{key}: expected {expected}, found {value!r}")
+        if key in _DESCRIBED and choice.cluster is not None:
+            raise ChoiceError(f"{key}: it counts without --cluster alone, whose file says this")
         return replace(choice, **{key: value})
     *above, last = key.split(".")
     known = [*SIMULATED, *config_schema()["properties"]]
