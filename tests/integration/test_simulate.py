@@ -10,6 +10,7 @@ import pytest
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.journal.writing import JournalWriter
 from hpc.autoscale.report.live import LivePage
 from hpc.autoscale.traces import comparing, playing
 from hpc.autoscale.traces.choices import Choice, play_of
@@ -332,6 +333,32 @@ def test_the_journal_of_a_run_is_one_of_the_loop(
     assert len(records) == found["passes"] and records[0].at == 1700000000
     assert sum(len(record.names("created")) for record in records) == found["boots"]
     assert "expected a new directory" in refused(capsys, trace, "--journal", directory)
+
+
+def test_a_journal_that_could_not_be_written_is_said_beside_the_figures(
+    trace: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run does not need it, but whoever asked for it does."""
+    append, written = JournalWriter.append, []
+
+    def append_until_full(self: JournalWriter, *args: Any) -> None:
+        if len(written) == 3:
+            raise OSError(28, "No space left on device")
+        written.append(append(self, *args))
+
+    monkeypatch.setattr(JournalWriter, "append", append_until_full)
+    directory = tmp_path / "journal"
+    with pytest.raises(SystemExit) as ended:
+        main(["simulate", str(trace), "--journal", str(directory), "-F", "json"])
+    out, err = capsys.readouterr()
+    (found,) = json.loads(out)
+    assert ended.value.code == 1 and found["unfinished"] == 0
+    missing = found["passes"] - 3
+    said = f"--journal: {directory} does not have {missing} passes: "
+    assert said in err and "No space left on device" in err and err.count("\n") == 1
 
 
 def test_estimates_are_in_the_journal_of_a_run(trace: Path, tmp_path: Path) -> None:

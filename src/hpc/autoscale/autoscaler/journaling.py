@@ -48,11 +48,14 @@ def journal_path(config: Mapping[str, Any], home: str) -> str | None:
 
 
 class LoopJournal:
-    """The journal of the passes of one loop."""
+    """The journal of the passes of one loop. `missing`: how many of them are not in it, and
+    `first_problem` why the first of these is not."""
 
     def __init__(self) -> None:
         self._writer: JournalWriter | None = None
         self._problem: str | None = None
+        self.missing = 0
+        self.first_problem = ""
         self._unmetered: str | None = None
         self._paths: dict[str, str] = {}
         self._before: Stamp = {}
@@ -147,7 +150,10 @@ class LoopJournal:
                     known = {"files": stamp_json(self._stamp)} if is_alone else None
                     self._writer.append(record, known)
         except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
-            self._say(one_line(error), error)
+            problem = one_line(error)
+            self.missing += 1
+            self.first_problem = self.first_problem or problem
+            self._say(problem, error)
         else:
             self._say(None)
             self._meter(recorder, one.config, did)

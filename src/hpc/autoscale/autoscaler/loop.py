@@ -24,6 +24,7 @@ from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telemetry import OFF, PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
+from hpc.autoscale.errors import counted
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.util import NullSingletonLock, SingletonLock
 
@@ -151,6 +152,12 @@ class Autoscaler:
         summary = one.summary(started_at, self._clock.time())
         self._keep(recorder, one, summary, summary.duration)
         return summary
+
+    @property
+    def not_in_journal(self) -> str:
+        """How many passes could not be written to the journal, and why; empty when all were."""
+        missing = self._journal.missing
+        return f"{counted(missing, 'pass')}: {self._journal.first_problem}" if missing else ""
 
     def _keep(
         self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception, took: float

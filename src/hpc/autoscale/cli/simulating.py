@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine
 from hpc.autoscale.cli.parsing import start_logging, takes_path
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import OutputFormat
 from hpc.autoscale.util import json_dump, load_config
@@ -126,6 +126,8 @@ class SimulationCommands(CommandLine):
         found = play_all(plays, jobs, _progress(plays, jobs))
         recorded = as_recorded(workload, jobs)
         _print([*([recorded] if recorded else []), *found], output_format or "table")
+        if found[0].not_in_journal:
+            raise AutoscaleError(f"--journal: {journal} does not have {found[0].not_in_journal}")
 
 
 def _part(workload: Trace, start: float, days: float | None) -> list[TraceJob]:

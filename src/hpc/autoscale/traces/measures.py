@@ -48,7 +48,7 @@ class Measures:
     count nodes. `impossible` are jobs that the machine could never hold, beside `jobs`;
     `unfinished` those of `jobs` that never ran to their end. `lost_core_hours` were spent on runs
     that were cut short. `not_looked_at` are numbers of jobs by what else they had asked for
-    (`asking`).
+    (`asking`). `not_in_journal`: how many passes could not be written to the journal, and why.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Measures:
     failed_passes: int | None = None
     unpriced: tuple[str, ...] = field(default=())
     not_looked_at: Mapping[str, int] = field(default_factory=dict)
+    not_in_journal: str = ""
 
 
 def measures_of(played: Played) -> Measures:
@@ -108,6 +109,7 @@ def measures_of(played: Played) -> Measures:
         not_looked_at=not_looked_at(
             (task.job for task in (*played.tasks, *played.impossible)), played.play.uses
         ),
+        not_in_journal=played.not_in_journal,
     )
 
 

@@ -113,7 +113,8 @@ class NodeLife:
 class Played:
     """What happened: the jobs by their number, the lives of the nodes, and what passes said.
 
-    `impossible` are jobs that the machine could never run; they did not arrive.
+    `impossible` are jobs that the machine could never run; they did not arrive. `not_in_journal`:
+    how many passes could not be written to the journal, and why; empty when all were.
     """
 
     play: Play
@@ -126,6 +127,7 @@ class Played:
     skipped: int = 0
     events: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
+    not_in_journal: str = ""
 
     @property
     def unfinished(self) -> int:
@@ -288,6 +290,7 @@ def play_trace(
         autoscaler = Autoscaler(config, driver, clock=clock, reporter=quiet, has_spans=False)
         _run(world, autoscaler, played, progress)
         driver.close_histories()
+        played.not_in_journal = autoscaler.not_in_journal
     played.ended = world.now
     played.nodes = list(world.lives.values())
     played.events = world.events
