@@ -2,6 +2,10 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -519,6 +523,46 @@ def test_runs_in_processes_of_their_own_come_to_the_same(
     said = capsys.readouterr()
     assert json.loads(said.out) == here
     assert "20 of 20 jobs have ended" in said.err
+
+
+PLAYED_IN = """
+import os, sys
+from pathlib import Path
+from hpc.autoscale.cli.console import console_main
+from hpc.autoscale.traces import comparing, playing
+
+playing._IN_MEMORY = Path(os.environ["KEPT"])
+if __name__ == "__main__":
+    comparing.SMALL = 0
+    comparing.processors = lambda: 2
+    sys.argv.insert(1, "simulate")
+    console_main()
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--compare", "idle_timeout=60"]], ids=["one", "two"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_ends_all_runs_and_leaves_no_files(
+    tmp_path: Path, number: signal.Signals, more: list[str]
+) -> None:
+    """The signal goes to the first process alone, as from `timeout` or a service manager."""
+    trace, program, kept = tmp_path / "log.swf", tmp_path / "played.py", tmp_path / "kept"
+    trace.write_text("; MaxProcs: 64\n" + "".join(line(n, n * 900, 700, 4) for n in range(20000)))
+    program.write_text(PLAYED_IN)
+    kept.mkdir()
+    argv = [sys.executable, str(program), str(trace), *more]
+    environment = {**os.environ, "KEPT": str(kept)}
+    process = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        until = time.monotonic() + 30
+        while len(list(kept.iterdir())) <= len(more) // 2 and time.monotonic() < until:
+            time.sleep(0.1)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)  # and so has every process that has this pipe
+    finally:
+        process.kill()
+    assert process.returncode == 128 + number and "Traceback" not in err, err
+    assert list(kept.iterdir()) == []
 
 
 class Deadly:

@@ -6,9 +6,12 @@ Only `azscale` has it. `hpc.autoscale.traces` does the work; here are its option
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -123,11 +126,29 @@ class SimulationCommands(CommandLine):
         plays = _plays(content, workload, given, compare)
         if journal is not None:
             plays[0] = replace(plays[0], journal=_new_directory(journal))
-        found = play_all(plays, jobs, _progress(plays, jobs))
+        with _ended_by_sigterm():
+            found = play_all(plays, jobs, _progress(plays, jobs))
         recorded = as_recorded(workload, jobs)
         _print([*([recorded] if recorded else []), *found], output_format or "table")
         if found[0].not_in_journal:
             raise AutoscaleError(f"--journal: {journal} does not have {found[0].not_in_journal}")
+
+
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends what is done here as Ctrl-C does: no process goes on, and no file is left."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _part(workload: Trace, start: float, days: float | None) -> list[TraceJob]:

@@ -152,7 +152,7 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 _DESCRIBED = frozenset(
-    "nodes vm_size region spot cores_per_node boot eviction_hours boot_failures".split()
+    ["nodes", "vm_size", "region", "spot", "cores_per_node", "boot", "eviction_hours", "boot_failures"]
 )
 """Keys of the cluster of one nodearray, which a described cluster says for itself."""
 

@@ -7,10 +7,13 @@ in it. A single one stays in this process.
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 
 from hpc.autoscale.traces.measures import Measures, measures_of
 from hpc.autoscale.traces.playing import Play, play_trace
@@ -18,6 +21,9 @@ from hpc.autoscale.traces.workload import TraceError, TraceJob
 
 SMALL = 2000
 """So many jobs to play in all are played in this process: another one takes a second to begin."""
+
+_TO_TIDY_UP = 5.0
+"""Seconds in which a run that nobody waits for any more removes its files."""
 
 Progress = Callable[[int, float, int], None]
 """Hears which run is at which time, and how many of its jobs have ended."""
@@ -33,7 +39,8 @@ def play_all(
 ) -> list[Measures]:
     """The figures of each run, in the order given.
 
-    Raises TraceError when a process with a run comes to an end by itself.
+    Raises TraceError when a process with a run comes to an end by itself. Whatever else it raises,
+    as when it is interrupted, ends all runs.
     """
     processes = min(len(plays), processors())
     if len(plays) * len(jobs) <= SMALL:
@@ -41,8 +48,9 @@ def play_all(
     if processes <= 1:
         return [_play(play, jobs, number, progress) for number, play in enumerate(plays)]
     # a fresh interpreter for each: what threads of this one hold is of no use there
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        runs: list[Future[Measures]] = [pool.submit(_play, play, jobs) for play in plays]
+    of_others = active_children()
+    with ProcessPoolExecutor(processes, get_context("spawn"), _begin) as pool:
+        runs: list[Future[Measures]] = [pool.submit(_play_here, play, jobs) for play in plays]
         try:
             found = []
             for number, run in enumerate(runs):
@@ -54,7 +62,34 @@ def play_all(
             raise TraceError(f"a process that played a workload has ended: {error}") from error
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in active_children():
+                if process not in of_others:
+                    process.terminate()
             raise
+
+
+def _begin() -> None:
+    """A process for runs ends when the one that has begun it says so, or is no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_TO_TIDY_UP)
+    os._exit(1)
+
+
+def _play_here(play: Play, jobs: Sequence[TraceJob]) -> Measures:
+    """A run in a process of its own, which removes its files when it is told to end."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return _play(play, jobs)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _play(
