@@ -152,7 +152,16 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 _DESCRIBED = frozenset(
-    ["nodes", "vm_size", "region", "spot", "cores_per_node", "boot", "eviction_hours", "boot_failures"]
+    {
+        "boot",
+        "boot_failures",
+        "cores_per_node",
+        "eviction_hours",
+        "nodes",
+        "region",
+        "spot",
+        "vm_size",
+    }
 )
 """Keys of the cluster of one nodearray, which a described cluster says for itself."""
 
