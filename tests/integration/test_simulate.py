@@ -435,6 +435,31 @@ def where(trace: Path, **choice: Any) -> dict[str, tuple[str, float]]:
     return {task.label: (arrays, (task.ended or 0) - played.began) for task in played.tasks}
 
 
+@pytest.mark.parametrize(
+    ("limit", "hours"), [("1-12:00:00", 36), ("1-12:30", 36.5), ("1-12", 36), ("-1", None)]
+)
+def test_time_limits_are_what_slurm_means(tmp_path: Path, limit: str, hours: float | None) -> None:
+    path = tmp_path / "jobs.txt"
+    times = "2026-01-01T00:00:00|2026-01-01T00:05:00|2026-01-01T01:05:00"
+    path.write_text(f"JobID|Submit|Start|End|NCPUS|Timelimit\n1|{times}|4|{limit}\n")
+    (job,) = read_trace(str(path)).jobs
+    assert job.requested_seconds == (None if hours is None else hours * HOUR)
+
+
+def test_a_job_whose_name_has_the_mark_between_columns_is_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands after its name would be read as other columns: it would take 64 nodes here."""
+    path = tmp_path / "jobs.txt"
+    times = "2026-01-01T00:00:00|2026-01-01T00:05:00|2026-01-01T01:05:00"
+    rows = ["JobID|Submit|Start|End|JobName|NNodes|NCPUS", f"1|{times}|a|1|4"]
+    path.write_text("\n".join([*rows, f"2|{times}|a|64|1|4", ""]))
+    main(["simulate", str(path), "--nodes", "100", "-F", "json"])
+    out, err = capsys.readouterr()
+    assert json.loads(out)[1]["jobs"] == 1
+    assert "1 line set aside: expected 7 columns: line 3 (found 8)" in err
+
+
 def test_what_is_not_looked_at_is_said_for_each_run(
     accounting: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

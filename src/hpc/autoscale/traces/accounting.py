@@ -59,7 +59,7 @@ def read_sacct(path: str, lines: Iterable[str]) -> Trace:
         words = line.rstrip("\n").split("|")
         if not line.strip():
             continue
-        if len(words) < len(names):
+        if len(words) != len(names):  # with more of them, a name has a | in it, and all is shifted
             trace.set_aside.add(number, f"expected {len(names)} columns", f"found {len(words)}")
             continue
         row = dict(zip(names, words, strict=False))
@@ -287,10 +287,12 @@ def _pbs_time(text: str | None) -> float | None:
 
 def duration_of(text: str) -> float | None:
     """Seconds of a duration such as 01:30:00, 1-12:00:00, 30:00 or 90 (minutes are what Slurm means
-    by a number alone, and seconds PBS: neither prints one)."""
-    days, _, rest = text.strip().rpartition("-")
+    by a number alone, and seconds PBS: neither prints one). Hours come after days, as in 1-12."""
+    days, dash, rest = text.strip().rpartition("-")
     parts = rest.split(":")
-    whole_days, seconds = _whole(days or "0"), 0.0
+    if dash:
+        parts += ["0"] * (3 - len(parts))
+    whole_days, seconds = _whole(days if dash else "0"), 0.0
     for count in map(_whole, parts):
         if count is None:
             return None
