@@ -372,6 +372,19 @@ def test_estimates_are_in_the_journal_of_a_run(trace: Path, tmp_path: Path) -> N
     assert again and all(seconds == waited[name] for name, seconds in again.items())
 
 
+def test_whatif_knows_the_jobs_of_a_simulation_without_a_driver(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And does not say that no jobs are known of."""
+    journal, config = tmp_path / "journal", tmp_path / "autoscale.json"
+    simulate(capsys, trace, "--journal", journal)
+    config.write_text(json.dumps({"cluster_name": "c", "url": "http://127.0.0.1:1"}))
+    words = ("whatif", "-c", config, "--journal", journal, "--pass", 1, "--set", "idle_timeout=9")
+    main([*map(str, words), "-F", "json"])
+    out, err = capsys.readouterr()
+    assert json.loads(out)["now"]["jobs"] == 4 and err == ""
+
+
 def test_a_page_about_a_simulation_has_no_empty_chart(trace: Path, tmp_path: Path) -> None:
     journal, page = tmp_path / "journal", tmp_path / "page.html"
     main(["simulate", str(trace), "--journal", str(journal)])

@@ -336,7 +336,7 @@ class ScaleLibCLI(_AzScaleCLI):
 
     def _fresh_driver(self, config: Config) -> SchedulerDriver:
         path = store_path(config, self._state_home(config))
-        if not os.path.exists(path):
+        if not os.path.exists(path) and not config.get("_recorded"):
             self._warn_once(
                 f"no driver is configured, and nobody has reported a request to {path}: no jobs"
                 " are known of (the key driver names that of your scheduler)"

@@ -217,10 +217,11 @@ class RecordedSite:
         self._directory.cleanup()
 
     def config(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """A configuration with the files of this site in the place of its own."""
+        """A configuration with the files of this site in the place of its own. `_recorded`: its
+        jobs are those of the journal."""
         kept = {key: value for key, value in config.items() if key != "journal"}
         named = dict.fromkeys(_FILES, "of this site")
-        return {**kept, **settings({**kept, **named}, self._directory.name)}
+        return {**kept, **settings({**kept, **named}, self._directory.name), "_recorded": True}
 
     @property
     def doors(self) -> dict[str, Any]:
