@@ -87,6 +87,21 @@ def test_configurations_are_compared_side_by_side(
     assert given["boots"] > long["boots"] == 4
 
 
+def test_values_that_are_objects_are_written_as_json(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Alone and among others, and in quotes of their own as in a shell."""
+    changes = (
+        'queues={"1": "compute"}',
+        'interval=600 idle_timeout={"default": 60, "compute": 18000} nodes=3',
+        """idle_timeout='{"default": 18000}' packing.policy="cheapest" """,
+    )
+    words = [word for change in changes for word in ("--compare", change)]
+    _, of_queue, among, quoted = simulate(capsys, trace, *words)
+    assert of_queue["unfinished"] == 0 and of_queue["name"] == changes[0]
+    assert among["most_nodes"] == among["boots"] == 3 and quoted["boots"] == 4
+
+
 def test_the_same_is_simulated_twice(trace: Path) -> None:
     one, two = (measures_of(play(trace, boot_failures=0.5, seed=5)) for _ in range(2))
     assert one == two and one.failed_boots

@@ -8,10 +8,12 @@ none. Everything is checked before anything is played.
 from __future__ import annotations
 
 import copy
+import io
 import json
 import math
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -175,18 +177,35 @@ def changed(choice: Choice, text: str) -> Choice:
     Raises ConfigurationException for what is no change.
     """
     result = replace(choice, name=" ".join(text.split()) or choice.name)
+    rest = text.strip()
+    if not rest:
+        raise ConfigurationException("expected at least one key=value to compare, found nothing")
+    while rest:
+        key, value, rest = _first_change(rest, text)
+        result = with_value(result, key, value)
+    return result
+
+
+def _first_change(rest: str, text: str) -> tuple[str, Any, str]:
+    """The key and the value of the first word of a text, and what stands after it. JSON with
+    brackets is a word as it stands, others are split as a shell does it."""
+    key, _, after = rest.partition("=")
+    if after.startswith(("{", "[")):
+        with suppress(ValueError, RecursionError):
+            value, end = json.JSONDecoder().raw_decode(after)
+            if not after[end : end + 1].strip():
+                return key.strip(), value, after[end:].strip()
+    stream = io.StringIO(rest)
+    words = shlex.shlex(stream, posix=True)
+    words.whitespace_split, words.commenters = True, ""
     try:
-        words = shlex.split(text)
+        word = words.get_token() or ""
     except ValueError as error:
         raise ConfigurationException(f"{text!r}: expected key=value: {error}") from None
-    if not words:
-        raise ConfigurationException("expected at least one key=value to compare, found nothing")
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise ConfigurationException(f"expected key=value, found {word!r}")
-        result = with_value(result, key.strip(), _value(value))
-    return result
+    key, equals, given = word.partition("=")
+    if not equals:
+        raise ConfigurationException(f"expected key=value, found {word!r}")
+    return key.strip(), _value(given), stream.read().strip()
 
 
 def with_value(choice: Choice, key: str, value: Any) -> Choice:
