@@ -55,6 +55,25 @@ def test_a_job_has_the_times_at_which_passes_saw_a_change(tmp_path: Path) -> Non
     assert (job.cores, job.nodes, trace.form, trace.machine_cores) == (2, 0, "journal", 8)
 
 
+def test_a_job_that_lost_its_host_has_the_times_of_its_last_run(tmp_path: Path) -> None:
+    """As `azscale simulate` counts them: it waited until then, and took the hosts of then."""
+    old = [waiting("old")]
+    trace = read(
+        tmp_path / "j",
+        a_pass(0, [], [host("g", ["old"])]),
+        a_pass(1, [waiting("7"), *old]),
+        a_pass(2, [], [host("h", ["7"], 6), host("g", ["old"])]),
+        a_pass(5, [waiting("7")], [host("g", ["old"])]),
+        a_pass(6, [], [host("i", ["7"], 6)]),
+        a_pass(7, [], [host("i", [])]),
+    )
+    (job,) = trace.jobs
+    assert (job.name, job.submitted, job.waited, job.seconds) == ("7", 1060.0, 300.0, 60.0)
+    assert (job.cores, job.nodes) == (2, 0)
+    (said,) = trace.set_aside.sentences()
+    assert "it began before the journal did: job old" in said
+
+
 def test_what_a_job_asks_for_is_kept(tmp_path: Path) -> None:
     asked = [{"ncpus": 4}, {"memgb": 2.0, "ngpus": 1, "nodearray": "gpu"}]
     job = waiting("7", constraints=asked, **{"node-count": 2})

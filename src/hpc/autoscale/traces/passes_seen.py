@@ -113,6 +113,9 @@ class _Watch:
         there = set(self._waiting(record))
         self.has_seen_waiting = self.has_seen_waiting or bool(there)
         running = _running(record)
+        for name in there - running.keys():  # what ran on a host that is lost begins again
+            self._open[name].began = None
+            self._open[name].cores_on.clear()
         wholes = {_OF_A_TASK.split(name, maxsplit=1)[0]: each for name, each in self._open.items()}
         for name, hosts in running.items():
             seen = self._open.get(name)
@@ -120,7 +123,7 @@ class _Watch:
                 seen = self._open[name] = self._begun(name, record.at, wholes)
             if seen.began is None:
                 seen.began = record.at
-                seen.from_before = self._is_first
+                seen.from_before = seen.from_before or self._is_first
             for host in hosts:
                 seen.cores_on.setdefault(str(host.get("hostname")), None)
         self._note_shares(record)
@@ -152,7 +155,7 @@ class _Watch:
                     if len(unknown) == 1:
                         others = sum(_known_on(host, seen) for seen in those)
                         found = cores - others
-                        if found > 0:
+                        if found > 0 and host in unknown[0].cores_on:
                             unknown[0].cores_on[host] = found
                             is_new = True
 
