@@ -411,6 +411,22 @@ def test_a_page_about_a_simulation_has_no_empty_chart(trace: Path, tmp_path: Pat
         assert 'aria-label="US dollars per hour' in text
 
 
+def test_times_that_are_not_in_seconds_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log in milliseconds, say: no calendar has its years."""
+    path = tmp_path / "log.swf"
+    path.write_text(f"; UnixStartTime: 1e15\n{line(1, 0, 60, 4)}{line(2, 1.7e12, 60, 4)}")
+    main(["simulate", str(path), "--nodes", "2", "-F", "json"])
+    out, err = capsys.readouterr()
+    (found,) = json.loads(out)
+    assert (found["jobs"], found["unfinished"]) == (1, 0)
+    assert "1 line set aside: it came after the year 3000: its times are not in seconds" in err
+    assert "UnixStartTime is after the year 3000" in err
+    path.write_text(line(2, 1.7e12, 60, 4))
+    assert "its times are not in seconds" in refused(capsys, path, "--nodes", 2)
+
+
 def test_lines_that_are_set_aside_are_said(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace.write_text(trace.read_text() + "1 2 3\n")
     main(["simulate", str(trace), "--fixed"])

@@ -15,7 +15,15 @@ from itertools import chain
 from typing import Any
 
 from hpc.autoscale.errors import counted, did_you_mean
-from hpc.autoscale.traces.workload import SetAside, Trace, TraceError, TraceJob, in_order
+from hpc.autoscale.traces.workload import (
+    LATEST,
+    TOO_LATE,
+    SetAside,
+    Trace,
+    TraceError,
+    TraceJob,
+    in_order,
+)
 
 SACCT_COLUMNS = (
     "JobID,User,Submit,Start,End,NNodes,NCPUS,Timelimit,State,ReqMem,AllocTRES,Partition"
@@ -227,6 +235,8 @@ def _job(
     submitted, start, end = times
     if submitted is None:
         set_aside.add(number, "the submit time is unknown", f"job {name}")
+    elif submitted > LATEST:
+        set_aside.add(number, TOO_LATE, f"job {name}")
     elif start is None or end is None or end <= start:
         set_aside.add(number, "it did not run, or has not ended", f"job {name}")
     elif cores <= 0:

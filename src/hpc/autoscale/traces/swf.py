@@ -13,7 +13,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hpc.autoscale.traces.workload import SetAside, Trace, TraceJob, in_order
+from hpc.autoscale.traces.workload import (
+    LATEST,
+    TOO_LATE,
+    SetAside,
+    Trace,
+    TraceJob,
+    in_order,
+)
 
 FIELDS = 18
 # logs of MetaCentrum have fields after those: nodes, the name of the queue, what was asked of PBS
@@ -57,7 +64,9 @@ def read_swf(path: str, lines: Iterable[str], memory_unit: str = MEMORY_UNIT) ->
         if job is not None:
             jobs.append(job)
     start = float(trace.header.get("UnixStartTime", "0") or 0) if _has_start(trace) else 0.0
-    if start > 0:
+    if start > LATEST:
+        trace.problems.append("UnixStartTime is after the year 3000, and is not looked at")
+    elif start > 0:
         jobs = [replace(job, submitted=job.submitted + start) for job in jobs]
     trace.jobs = in_order(jobs)
     trace.machine_cores = _whole(trace.header.get("MaxProcs"))
@@ -89,6 +98,9 @@ def _job(number: int, text: str, set_aside: SetAside, memory_unit: str) -> Trace
     cores = int(allocated if allocated > 0 else requested)
     if submitted < 0:
         set_aside.add(number, "the submit time is unknown")
+        return None
+    if submitted > LATEST:
+        set_aside.add(number, TOO_LATE)
         return None
     if cores <= 0:
         set_aside.add(number, "the number of processors is unknown")

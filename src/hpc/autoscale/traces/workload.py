@@ -13,6 +13,11 @@ from hpc.autoscale.errors import AutoscaleError
 NAMED_AT_MOST = 5
 """How many of the lines that were set aside are named with each reason."""
 
+LATEST = 32503680000.0
+"""The beginning of the year 3000, in unix seconds. What came later is not in seconds."""
+
+TOO_LATE = "it came after the year 3000: its times are not in seconds"
+
 
 class TraceError(AutoscaleError):
     """A workload that cannot be read, or that has nothing to play."""
