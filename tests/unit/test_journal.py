@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from hpc.autoscale import clock
+from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal import Journal, JournalError, JournalWriter, Keeping, PassRecord
 from hpc.autoscale.journal import files as journal_files
@@ -193,6 +194,25 @@ def test_what_builds_on_a_garbled_record_is_lost_with_it(tmp_path, now):
     journal = Journal(path, skip_garbled=True)
     assert [r.at for r in journal] == [1.0]
     assert "it builds on a record that cannot be read" in journal.problems[1]
+
+
+def test_what_is_lost_in_a_row_is_told_in_one_line(tmp_path, now, capsys):
+    """A journal of thousands of passes is one of which one record is garbled."""
+    path = tmp_path / "j"
+    writer = written(path, a_pass(1.0))
+    begins = the_file(path).stat().st_size
+    for number in range(2, 9):
+        writer.write(a_pass(float(number)))
+    content = bytearray(the_file(path).read_bytes())
+    content[begins] ^= 0xFF
+    the_file(path).write_bytes(content)
+    main(["journal", "show", str(path)])
+    first, second = capsys.readouterr().err.splitlines()
+    assert f"record 2 at byte {begins}" in first
+    assert "record 3 at byte" in second
+    assert second.endswith("it builds on a record that cannot be read, as 5 more do after it")
+    journal = Journal(path, skip_garbled=True)
+    assert len(list(journal)) == 1 and journal.left_out == 7
 
 
 @pytest.mark.parametrize(

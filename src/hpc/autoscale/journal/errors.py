@@ -13,3 +13,7 @@ class NewerJournal(JournalError):
 
 class GarbledRecord(JournalError):
     """A record of a journal is damaged; those after it up to the next whole one are lost too."""
+
+
+class LostRecord(GarbledRecord):
+    """A record of a journal builds on one that is damaged."""

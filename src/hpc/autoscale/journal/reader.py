@@ -15,7 +15,7 @@ from typing import Any
 
 from hpc.autoscale.journal.again import is_packed_again, lines_of
 from hpc.autoscale.journal.changes import changed
-from hpc.autoscale.journal.errors import GarbledRecord, JournalError, NewerJournal
+from hpc.autoscale.journal.errors import GarbledRecord, JournalError, LostRecord, NewerJournal
 from hpc.autoscale.journal.files import files_in
 from hpc.autoscale.journal.frames import Chunk, frames, from_the_end
 from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from_lists
@@ -111,6 +111,7 @@ class FilePasses:
         self._lists: Lists | None = None
         self._known: dict[str, Any] = {"by": {}, "config": {}}
         self._mark = b""
+        self._first_lost, self._lost, self._said_at = "", 0, 0
 
     def more(self, number: int, size: int | None = None) -> Iterator[PassRecord]:
         """The passes that have not been read yet; `number` is that of the pass before them. `size`:
@@ -180,13 +181,29 @@ class FilePasses:
                 return None
             self._read += 1
             self._passed_over += 1
-            self.problems.append(str(error))
+            self._say_lost(error)
             return None
         self._read += 1
+        self._first_lost = ""
         self._known.update((key, document[key]) for key in ("by", "config") if key in document)
         if self.first_at is None:
             self.first_at = float(document["at"])
         return from_lists(document, self._lists, dict(self._known), number)
+
+    def _say_lost(self, error: GarbledRecord) -> None:
+        """Say what is passed over: of those in a row that build on one that cannot be read, the
+        first and how many more there are."""
+        said = str(error)
+        if not isinstance(error, LostRecord):
+            self._first_lost = ""
+        elif not self._first_lost:
+            self._first_lost, self._lost, self._said_at = said, 0, len(self.problems)
+        else:
+            self._lost += 1
+            more = f"{self._lost} more do" if self._lost > 1 else "one more does"
+            self.problems[self._said_at] = f"{self._first_lost}, as {more} after it"
+            return
+        self.problems.append(said)
 
 
 def last_passes(path: str | os.PathLike[str]) -> Iterator[tuple[float, dict[str, Any]] | None]:
@@ -240,7 +257,7 @@ def _document(frame: Chunk, where: str) -> dict[str, Any]:
 def _lists_after(document: dict[str, Any], before: Lists | None, where: str) -> Lists:
     """All lists as they are by this record."""
     if before is None and not document.get("whole"):
-        raise GarbledRecord(f"{where}: it builds on a record that cannot be read")
+        raise LostRecord(f"{where}: it builds on a record that cannot be read")
     changes = {**document.get("read", {}), **document.get("lists", {})}
     start: Lists = {} if document.get("whole") or before is None else before
     after: Lists = {}
