@@ -227,6 +227,14 @@ def test_what_a_described_cluster_says_itself_is_not_said_again(
     assert said in err and err.count("\n") == 1
 
 
+def test_spot_nodes_may_be_those_of_a_comparison(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hours = ("--eviction-hours", 1, "--compare", "spot=true")
+    given, spot = simulate(capsys, trace, *hours)
+    assert given["evictions"] == 0 < spot["evictions"]
+
+
 def test_the_configuration_of_the_site_counts_and_its_server_does_not(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -283,6 +291,7 @@ def test_nothing_is_written_where_the_site_has_its_files(
         (["--region", "wetus2"], "--region: expected a known region, found 'wetus2'; did you mean"),
         (["--region", "WestUS2"], "found 'WestUS2'; did you mean 'westus2'?"),
         (["--region", "West US 2"], "found 'West US 2'; did you mean 'westus2'?"),
+        (["--eviction-hours", "5"], "--eviction-hours: expected --spot with it"),
         (["--days", "-1"], "--days: expected days above 0, found -1"),
         (["--start", "-1"], "--start: expected days, 0 or more, found -1"),
         (["--start", "99"], "expected days with jobs"),

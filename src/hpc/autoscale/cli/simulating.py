@@ -183,9 +183,13 @@ def _plays(
         key, _, said = str(problem).partition(":")
         raise CommandLineError(f"{_option(key)}:{said}") from None
     try:
-        return [*plays, *(play_of(changed(choice, text), workload) for text in compare)]
+        plays += [play_of(changed(choice, text), workload) for text in compare]
     except ConfigurationException as problem:
         raise CommandLineError(str(problem)) from None
+    has_spot = any(array.spot for play in plays for array in play.nodearrays.values())
+    if given.get("eviction_hours") is not None and not has_spot:
+        raise CommandLineError("--eviction-hours: expected --spot with it: no node is evicted")
+    return plays
 
 
 def _option(key: str) -> str:
