@@ -71,6 +71,10 @@ class Settings:
                     f"celery.{key}: expected seconds, more than 0, found {value!r}"
                 )
         for queue, needs in section["queues"].items():
+            if not queue.isprintable():  # such a queue of RabbitMQ cannot be asked for its length
+                raise ConfigurationException(
+                    f"celery.queues: expected printable names, found {queue!r}"
+                )
             try:
                 get_constraints(needs)
             except ConstraintError as error:
@@ -146,7 +150,8 @@ class CeleryDriver(SchedulerDriver):
         """Draw conclusions from silence, where CycleCloud's list of nodes allows any.
 
         A silent worker whose node is listed no more is gone. A node that is ready and from which no
-        worker answers counts as failed in the end: left alone, it would be given work for ever.
+        worker answers counts as failed in the end: left alone, it would be given work for ever. But
+        not while workers answer of whom nobody knows where they are: they may be on that node.
         """
         self._forget_evicted({node_id(node) for node in cc_nodes})
         now = clock.time()
@@ -154,26 +159,28 @@ class CeleryDriver(SchedulerDriver):
         ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
         silent = {node_id(node): node for node in ready if id(node) not in answering}
         self._unanswered = {name: self._unanswered.get(name, now) for name in silent}
+        unplaced = self._unplaced(cc_nodes)
         for name, since in self._unanswered.items():
-            node = silent[name]
-            if now - since >= self._registry.patience and not node.keep_alive:
+            node, silence = silent[name], now - since
+            if silence < self._registry.patience or node.keep_alive:
+                continue
+            if unplaced:
                 logging.warning(
-                    "%s counts as failed: ready, and no answer for %g s%s",
+                    "%s is kept: no answer for %g s, but its worker may be one of those that say no"
+                    " NodeId and whose host is no node: %s",
                     node,
-                    now - since,
-                    self._unplaced(cc_nodes),
+                    silence,
+                    messages.some(unplaced),
                 )
+            else:
+                logging.warning("%s counts as failed: ready, and no answer for %g s", node, silence)
                 node.state = "Failed"
 
-    def _unplaced(self, cc_nodes: list[Node]) -> str:
-        """Which workers answer of whom it is not known where they are; empty when there are none.
-
-        They may be on the very node from which nobody seems to answer.
-        """
+    def _unplaced(self, cc_nodes: list[Node]) -> list[str]:
+        """The workers that answer and of whom it is not known where they are."""
         placed = {worker.hostname for _, worker in self._registry.of(cc_nodes)}
         answer = [w for w in self._registry.all() if w.heard and not w.node_id]
-        names = ", ".join(w.hostname for w in answer if w.hostname not in placed)
-        return f"; workers that say no NodeId, and whose host is no node: {names}" if names else ""
+        return [w.hostname for w in answer if w.hostname not in placed]
 
     def _forget_evicted(self, listed: set[str]) -> None:
         """Forget silent workers whose node was listed before and is no longer."""

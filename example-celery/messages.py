@@ -6,7 +6,7 @@ to `workers`.
 """
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -135,8 +135,14 @@ class Deliveries:
             for task_id in orphans:
                 channel.qos.restore_by_tag(tags[task_id])
         if orphans:
-            logging.warning("requeued, their worker is gone: %s", ", ".join(orphans))
+            logging.warning("requeued, their worker is gone: %s", some(orphans))
         return orphans
+
+
+def some(names: Sequence[str]) -> str:
+    """The first ten names, and how many more there are."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(names[:10]) + more
 
 
 def _unacknowledged(channel: Any) -> dict[str, str]:

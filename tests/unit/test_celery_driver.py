@@ -178,19 +178,22 @@ def test_a_ready_node_without_a_worker_fails_in_the_end(driver, workers, now):
     assert [node.state for node in (dead, alive, kept)] == ["Failed", "Ready", "Ready"]
 
 
-def test_workers_that_are_on_no_node_are_named_when_a_node_fails(driver, workers, now, caplog):
-    """They may be those of the node, under a name that CycleCloud does not know."""
+def test_workers_that_are_on_no_known_node_keep_silent_nodes(driver, workers, now, caplog):
+    """They may be those of the node, under a name that CycleCloud does not know. One that says that
+    it is elsewhere is not."""
     workers.answers = [a_worker("10.0.0.7", node_id=""), a_worker("htc-2")]
     look(driver)
     for _ in range(2):
         nodes = [node_of_worker("htc-1"), node_of_worker("htc-2")]
         driver.validate_nodes([], nodes)
         now.now += 60
+    assert [node.state for node in nodes] == ["Ready", "Ready"]
+    (said,) = [text for text in caplog.messages if "is kept" in text]
+    assert said.endswith("say no NodeId and whose host is no node: 10.0.0.7")
+    workers.answers[0] = a_worker("10.0.0.7", node_id="elsewhere")
+    look(driver)
+    driver.validate_nodes([], nodes)
     assert [node.state for node in nodes] == ["Failed", "Ready"]
-    (said,) = [text for text in caplog.messages if "counts as failed" in text]
-    assert said.endswith(
-        "no answer for 60 s; workers that say no NodeId, and whose host is no node: 10.0.0.7"
-    )
 
 
 def test_a_booting_node_is_not_expected_to_answer(driver, now):

@@ -196,6 +196,7 @@ def test_two_answers_from_one_host_are_one_node():
         ({"queues": {}, "worker_timeot": 1}, "did you mean 'worker_timeout'"),
         ({"queues": {}, "answer_time": 0}, "celery.answer_time: expected seconds"),
         ({"queues": {"gpu": {"or": [{"ngpus": {}}]}}}, "celery.queues.gpu: "),
+        ({"queues": {"line\nbreak": {}}}, "celery.queues: expected printable names"),
     ],
 )
 def test_mistakes_in_the_section_are_named(app, section, complaint):
