@@ -276,6 +276,7 @@ def test_nothing_is_written_where_the_site_has_its_files(
         (["--compare", "idel_timeout=60"], "idel_timeout: expected a key of autoscale.json"),
         (["--compare", "idel_timeout=60"], "did you mean 'idle_timeout'"),
         (["--compare", "idle_timeout"], "expected key=value, found 'idle_timeout'"),
+        (["--compare", "driver=x"], "driver: it is of the site alone"),
         (["--compare", "nodes=-3"], "nodes: expected a whole number above 0, found -3"),
         (["--compare", "packing.objective=cots"], "packing.objective"),
         (["--compare", "packing.policy=cheepest"], "did you mean 'cheapest'?"),
@@ -425,12 +426,14 @@ def test_times_that_are_not_in_seconds_are_said(
 ) -> None:
     """A log in milliseconds, say: no calendar has its years."""
     path = tmp_path / "log.swf"
-    path.write_text(f"; UnixStartTime: 1e15\n{line(1, 0, 60, 4)}{line(2, 1.7e12, 60, 4)}")
+    path.write_text(
+        f"; UnixStartTime: 1e15\n{line(1, 0, 60, 4)}{line(2, 1.7e12, 60, 4)}{line(3, 0, 1e300, 4)}"
+    )
     main(["simulate", str(path), "--nodes", "2", "-F", "json"])
     out, err = capsys.readouterr()
     (found,) = json.loads(out)
     assert (found["jobs"], found["unfinished"]) == (1, 0)
-    assert "1 line set aside: it came after the year 3000: its times are not in seconds" in err
+    assert "2 lines set aside: it came or ended after the year 3000" in err
     assert "UnixStartTime is after the year 3000" in err
     path.write_text(line(2, 1.7e12, 60, 4))
     assert "its times are not in seconds" in refused(capsys, path, "--nodes", 2)
@@ -489,12 +492,13 @@ def where(trace: Path, **choice: Any) -> dict[str, tuple[str, float]]:
 
 
 @pytest.mark.parametrize(
-    ("limit", "hours"), [("1-12:00:00", 36), ("1-12:30", 36.5), ("1-12", 36), ("-1", None)]
+    ("limit", "hours"),
+    [("1-12:00:00", 36), ("1-12:30", 36.5), ("1-12", 36), ("1:12:00:00", 36), ("-1", None)],
 )
 def test_time_limits_are_what_slurm_means(tmp_path: Path, limit: str, hours: float | None) -> None:
     path = tmp_path / "jobs.txt"
     times = "2026-01-01T00:00:00|2026-01-01T00:05:00|2026-01-01T01:05:00"
-    path.write_text(f"JobID|Submit|Start|End|NCPUS|Timelimit\n1|{times}|4|{limit}\n")
+    path.write_text(f"\n \nJobID|Submit|Start|End|NCPUS|Timelimit\n1|{times}|4|{limit}\n")
     (job,) = read_trace(str(path)).jobs
     assert job.requested_seconds == (None if hours is None else hours * HOUR)
 

@@ -42,16 +42,18 @@ _AFTER = re.compile(r"(\w+)((?::[\w.@\[\]+-]+)+)")
 
 
 def is_sacct(lines: Sequence[str]) -> bool:
-    """Whether the first line names columns of sacct."""
-    names = lines[0].strip().lower().split("|") if lines else []
+    """Whether the first line that is not empty names columns of sacct."""
+    first = next((line for line in lines if line.strip()), "")
+    names = first.strip().lower().split("|")
     return "jobid" in names and len(names) > 2
 
 
 def read_sacct(path: str, lines: Iterable[str]) -> Trace:
     """The jobs in the output of sacct. Steps of jobs are passed over; what did not run is set
     aside."""
-    rows = iter(lines)
-    names = [name.strip().lower() for name in next(rows, "").strip().split("|")]
+    rows = enumerate(lines, 1)
+    first = next((line for _, line in rows if line.strip()), "")
+    names = [name.strip().lower() for name in first.strip().split("|")]
     for needed in ("jobid", "submit", "start", "end"):
         if needed not in names:
             raise TraceError(
@@ -63,7 +65,7 @@ def read_sacct(path: str, lines: Iterable[str]) -> Trace:
         raise TraceError(f"{path}: expected a column NCPUS, AllocCPUS or ReqCPUS, found none")
     trace = Trace(path, "sacct", [], SetAside())
     jobs = []
-    for number, line in enumerate(rows, 2):
+    for number, line in rows:
         words = line.rstrip("\n").split("|")
         if not line.strip():
             continue
@@ -297,9 +299,12 @@ def _pbs_time(text: str | None) -> float | None:
 
 def duration_of(text: str) -> float | None:
     """Seconds of a duration such as 01:30:00, 1-12:00:00, 30:00 or 90 (minutes are what Slurm means
-    by a number alone, and seconds PBS: neither prints one). Hours come after days, as in 1-12."""
+    by a number alone, and seconds PBS: neither prints one). Hours come after days, as in 1-12; of
+    four numbers the first is days, as Torque writes them."""
     days, dash, rest = text.strip().rpartition("-")
     parts = rest.split(":")
+    if len(parts) == 4 and not dash:
+        days, dash, *parts = parts[0], "-", *parts[1:]
     if dash:
         parts += ["0"] * (3 - len(parts))
     whole_days, seconds = _whole(days if dash else "0"), 0.0

@@ -224,6 +224,10 @@ def with_value(choice: Choice, key: str, value: Any) -> Choice:
             f"{key}: expected a key of autoscale.json or one of {', '.join(SIMULATED)}"
             f"{did_you_mean(first, known)}"
         )
+    if first in _OF_THE_SITE:
+        raise ChoiceError(
+            f"{key}: it is of the site alone, and what is simulated has no use for it"
+        )
     config = copy.deepcopy(dict(choice.config))
     place = config
     for name in above:

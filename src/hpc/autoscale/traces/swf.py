@@ -99,7 +99,7 @@ def _job(number: int, text: str, set_aside: SetAside, memory_unit: str) -> Trace
     if submitted < 0:
         set_aside.add(number, "the submit time is unknown")
         return None
-    if submitted > LATEST:
+    if submitted + seconds > LATEST:
         set_aside.add(number, TOO_LATE)
         return None
     if cores <= 0:

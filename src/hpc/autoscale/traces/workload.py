@@ -16,7 +16,7 @@ NAMED_AT_MOST = 5
 LATEST = 32503680000.0
 """The beginning of the year 3000, in unix seconds. What came later is not in seconds."""
 
-TOO_LATE = "it came after the year 3000: its times are not in seconds"
+TOO_LATE = "it came or ended after the year 3000: its times are not in seconds"
 
 
 class TraceError(AutoscaleError):
