@@ -28,6 +28,7 @@ CLOUD: dict[str, Any] = {
             "nodearrays": {
                 "execute": {"machine_types": [F4]},
                 "gpu": {"machine_types": [F8]},
+                "spot": {"machine_types": [F4], "spot": True},
                 "mixed": {"machine_types": [F4, F8]},
             },
         }

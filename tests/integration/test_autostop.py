@@ -176,6 +176,16 @@ def test_a_stop_that_fails(site, callback):
     assert site.instances("execute") == [instances[1]]
 
 
+def test_a_node_that_is_being_evicted(site, callback):
+    """Takes no demand, so it lets nobody stop in its place."""
+    instances = site.start("spot", 3)
+    site.want({"Name": "spot", "TargetCount": 2})
+    site.cluster.evict("spot-1")
+    assert [callback.ask(each).code for each in instances[1:]] == ["wanted"] * 2
+    site.want({"Name": "spot", "TargetCount": 1})
+    assert [callback.ask(each).code for each in instances[1:]] == ["may_stop", "wanted"]
+
+
 def test_a_stop_that_failed_until_demand_grew(site, callback):
     """Is taken back: nobody was told yes, so demand keeps the node."""
     instances = site.start("execute", 4)

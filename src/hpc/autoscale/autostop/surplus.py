@@ -8,6 +8,7 @@ from hpc.autoscale.autostop.decision import Answer, Code, KnownNode, Surplus
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import trouble_of
 from hpc.autoscale.requestsets.demand import group_of
 from hpc.autoscale.workers.keeping import definition_of
 
@@ -45,7 +46,8 @@ def surplus_of(
                 group_of(node),
                 wanted=bool(node.required),
                 # work that takes a node whole closes it, too
-                serves=bool(node.required) or not (node.closed or id(node) in failed),
+                serves=bool(node.required)
+                or not (node.closed or id(node) in failed or trouble_of(node)),
                 refusal=_refusal(node, known, node_id in busy, reported),
             )
         )

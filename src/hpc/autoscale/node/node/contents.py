@@ -443,7 +443,7 @@ def restore(values: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any
     return restored
 
 
-def _trouble_of(node: Node) -> str | None:
+def trouble_of(node: Node) -> str | None:
     """What keeps a node from being given work, as a word or two; None when nothing does."""
     if node.state in _TROUBLED:
         return str(node.state)
@@ -516,7 +516,7 @@ def shape_of(
         template = table.template(
             {name: getattr(node, name) for name in properties if name not in IDENTITY},
             units,
-            _trouble_of(node),
+            trouble_of(node),
             last_capacity_failure if is_deallocated else None,
         )
     return table.shape(
