@@ -76,6 +76,15 @@ def test_sizes_are_mixed(site, callback, report):
     assert 16 <= sum(left) < 16 + left[-1]
 
 
+def test_a_node_that_is_being_evicted(site, callback, report):
+    """Serves nobody, so that the others stay."""
+    report({"Name": "spot", "TargetCount": 3})
+    instances = site.instances("spot")
+    report({"Name": "spot", "TargetCount": 2})
+    site.cluster.evict("spot-1")
+    assert [callback.ask(each).code for each in instances[1:]] == ["wanted"] * 2
+
+
 def test_asking_again(site, callback, report):
     """While the node is on its way out, by either verb."""
     report({"Name": "execute", "TargetCount": 1})

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from hpc.autoscale.simulator.cluster import SimCluster
 
 
+# phases of nodes that can serve nobody, and are not gone yet
+_OF_NO_USE = (Phase.FAILED, Phase.EVICTING)
+
+
 class PostedSets:
     """The request sets of one cluster."""
 
@@ -95,7 +99,7 @@ class PostedSets:
                 by_array.setdefault(node.nodearray.name, []).append(node)
         for name, nodes in by_array.items():
             # the smallest ones first, so that the rest may go whichever of the nodes those are
-            alive = [node for node in nodes if node.phase is not Phase.FAILED]
+            alive = [node for node in nodes if node.phase not in _OF_NO_USE]
             alive.sort(key=lambda node: node.machine_type.vcpus)
             wanted = _count_wanted(self._standing(name), [n.machine_type.vcpus for n in alive])
             needed = {node.node_id for node in alive[:wanted]}
@@ -106,7 +110,7 @@ class PostedSets:
                     (name,),
                     node.instance_id,
                     wanted=node.node_id in needed,
-                    serves=node.phase is not Phase.FAILED,
+                    serves=node.phase not in _OF_NO_USE,
                     refusal=self._refusal(node),
                 )
 
