@@ -409,3 +409,24 @@ def test_without_it_the_same_passes_make_forty_machines(tmp_path):
             site.run()
             site.wait(60)
         assert site.made().total() == 40
+
+
+def test_room_that_comes_in_the_same_pass_is_no_reason_to_wait_for_ever(tmp_path):
+    """A node that has failed goes after nodes were planned: then nothing but other nodearrays would
+    be in the way, and what they say is not why the job waits."""
+    arrays = {"htc": {"machine_types": [F2], "max_count": 2}, "other": {"machine_types": [F2]}}
+    with a_site(tmp_path, arrays, {}) as site:
+        site.new_jobs = lambda: [
+            Job(name, {"ncpus": 1, "exclusive": True, "node.nodearray": "htc"})
+            for name in ("one", "two")
+        ]
+        site.run()
+        site.simulator.cluster("c").fail("htc-1")
+        summary = site.run()
+        assert summary.deleted == ("htc-1",)
+        (job,) = summary.unsatisfied
+        assert job.verdict.line == (
+            "Job two waits: there is room for it by now, and the next pass tries again"
+        )
+        site.wait(1200)
+        assert site.run().unsatisfied == ()

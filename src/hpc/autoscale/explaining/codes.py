@@ -35,6 +35,11 @@ CODES: dict[str, CauseKind] = {
     "HeldByCap": CauseKind(
         _BY_ITSELF, Stand.COMES, "A pass asks for no more nodes than its cap; later ones go on."
     ),
+    "RoomByNow": CauseKind(
+        _BY_ITSELF,
+        Stand.WAITS,
+        "Room has come since nodes were planned: the next pass tries again.",
+    ),
     "GangGathers": CauseKind(_TIMED, Stand.WAITS, "A part of its nodes has come; the rest is due."),
     "ThrottleBackoff": CauseKind(_TIMED, Stand.WAITS, "Azure has had too many requests."),
     "CapacityBackoff": CauseKind(

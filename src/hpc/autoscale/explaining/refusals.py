@@ -121,6 +121,11 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
             known.facts += each.facts
             known.limits += [limit for limit in each.limits if limit not in known.limits]
 
+    if why.units >= why.request.units > 0:  # a node was deleted in the meantime
+        note(
+            Found("RoomByNow", (), "there is room for it by now, and the next pass tries again"),
+            None,
+        )
     known = Known(node_mgr)
     for refused in _of_each_bucket(why.refused):
         note(_read(refused, why, known), refused.bucket)
