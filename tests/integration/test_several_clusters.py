@@ -213,6 +213,20 @@ def test_hosts_of_nodes_that_share_an_id_are_no_evidence(clusters, monkeypatch):
     assert shrunk(clusters, [busy]) == {"east/htc-2", "east/htc-3", "west/htc-2"}
 
 
+def test_a_host_that_says_its_own_id_is_no_news(clusters, caplog):
+    """Its machine does not know what its cluster is called; the node keeps the id that says so."""
+    del clusters.entries["east"], clusters.entries["north"]
+    clusters.run(1)
+    clusters.after(600)
+    host = a_host(clusters, "west", 0, is_busy=False)
+    host.metadata["rack"] = 7
+    summary = clusters.run(0, [host])
+    (node,) = summary.demand.compute_nodes
+    assert node.resources["ccnodeid"] == node.delayed_node_id.node_id
+    assert node.metadata["rack"] == 7
+    assert "ccnodeid" not in caplog.text
+
+
 WEIGHTS = {"eastus": 3, "westus2": 1, "northeurope": 0}
 
 

@@ -159,26 +159,23 @@ def _undo(node: Node, constraints: Sequence[Condition]) -> Callable[[], None]:
 
 def merge(node: Node, snode: Node) -> None:
     """See `Node.update`."""
-    available, reported, assigned = node.available, copied(snode.available), snode.assignments
+    available, own_id = node.available, snode.resources.get("ccnodeid")
+    assigned = snode.assignments
     level = logging.FINE if assigned else logging.WARNING
-    for name, value in reported.items():
+    # of several clusters, a machine does not know what its own is called
+    settled = "ccnodeid" if str(available.get("ccnodeid")).endswith(f"/{own_id}") else ""
+    for name, value in copied(snode.available).items():
         before = available.get(name)
-        if same(before, value) and value is not None:
+        if name == settled or (same(before, value) and value is not None):
             continue
         if before != value:
-            logging.log(
-                logging.FINE if before is None else level,
-                "%s: the scheduler says %s=%r is available; it was %r",
-                node,
-                name,
-                value,
-                before,
-            )
+            how = logging.FINE if before is None else level
+            text = "%s: the scheduler says %s=%r is available; it was %r"
+            logging.log(how, text, node, name, value, before)
         available[name] = value
     totals = node._resources
-    differing = {
-        n: v for n, v in snode.resources.items() if not (n in totals and same(totals[n], v))
-    }
+    said = {n: v for n, v in snode.resources.items() if n != settled}
+    differing = {n: v for n, v in said.items() if not (n in totals and same(totals[n], v))}
     if differing:
         totals.update(copied(differing))
     if snode.metadata:
