@@ -58,7 +58,7 @@ def _hang_up(connection: socket.socket) -> None:
         return
 
 
-class _Refused(Exception):
+class _Unreadable(Exception):
     """A request that cannot be read, and the status that its caller is told."""
 
     def __init__(self, status: int) -> None:
@@ -88,7 +88,7 @@ class PersistentHandler(WSGIRequestHandler):
         """Let the application answer the request that was read."""
         try:
             self.environ = environ = self._read()
-        except _Refused as refused:
+        except _Unreadable as refused:
             self.close_connection = True  # nobody knows where the next request would begin
             self.send_error(refused.status)
             return
@@ -123,22 +123,22 @@ class PersistentHandler(WSGIRequestHandler):
         try:
             environ: dict[str, Any] = self.make_environ()
         except ValueError as error:  # the path is no address
-            raise _Refused(400) from error
+            raise _Unreadable(400) from error
         finally:
             self.rfile = incoming
         return {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
 
     def _body(self) -> bytes:
-        """The body of the request. _Refused when it cannot be told where it ends, or when it is too
+        """The body of the request. _Unreadable when it cannot be told where it ends, or when it is too
         long."""
         if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
             return self._chunks()
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not length.isdecimal():
-            raise _Refused(411)
+            raise _Unreadable(411)
         # thousands of digits are no number for int()
         if len(length.lstrip("0")) > len(str(MOST_BYTES)) or int(length) > MOST_BYTES:
-            raise _Refused(413)
+            raise _Unreadable(413)
         return self.rfile.read(int(length))
 
     def _chunks(self) -> bytes:
@@ -146,9 +146,9 @@ class PersistentHandler(WSGIRequestHandler):
         try:
             body = io.BufferedReader(chunks).read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:  # these are no chunks, or the last one is cut off
-            raise _Refused(400) from error
+            raise _Unreadable(400) from error
         if len(body) > MOST_BYTES:
-            raise _Refused(413)
+            raise _Unreadable(413)
         return body
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
