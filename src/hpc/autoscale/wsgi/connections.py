@@ -129,8 +129,8 @@ class PersistentHandler(WSGIRequestHandler):
         return {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
 
     def _body(self) -> bytes:
-        """The body of the request. _Unreadable when it cannot be told where it ends, or when it is too
-        long."""
+        """The body of the request. _Unreadable when it cannot be told where it ends, or when it is
+        too long."""
         if self.headers.get("Transfer-Encoding", "").strip().lower() == "chunked":
             return self._chunks()
         length = self.headers.get("Content-Length", "0")
