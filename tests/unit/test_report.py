@@ -646,6 +646,7 @@ def test_serve_answers_who_has_the_token(
     """Of a file, or of the environment; with it, on an address that others reach."""
     monkeypatch.delenv("AZSCALE_TOKEN", raising=False)
     (tmp_path / "token").write_text("open sesame\n")
+    (tmp_path / "token").chmod(0o644)
     more = ["--token-file", str(tmp_path / "token")] if option else []
     if not option:
         monkeypatch.setenv("AZSCALE_TOKEN", "open sesame")
@@ -666,6 +667,8 @@ def test_serve_answers_who_has_the_token(
     said = capsys.readouterr()
     assert answers == [401, 401, 200] and said.out.startswith("http://")
     assert "the user is azscale" in said.err and "sesame" not in said.out + said.err
+    assert ("token can be read by everybody (mode 0644): run chmod 600" in said.err) == option
+    assert "the token has fewer than 16 letters, and may be guessed" in said.err
 
 
 def test_a_token_of_spaces_is_none(

@@ -6,6 +6,7 @@ Only `azscale` has them. `hpc.autoscale.report` makes the page.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from argparse import ArgumentParser
 
@@ -22,6 +23,7 @@ from hpc.autoscale.wsgi.loopback import is_loopback
 
 DEFAULT_PORT = 8445
 TOKEN = "AZSCALE_TOKEN"
+_SHORT = 16  # a token with fewer letters can be guessed
 
 
 class ReportCommands(JournalCommands):
@@ -109,6 +111,8 @@ class ReportCommands(JournalCommands):
                 f"--bind {bind}: expected a token for an address that others reach: name a file"
                 f" with --token-file, or set {TOKEN}"
             )
+        if token is not None and len(token) < _SHORT:
+            warn("the token has fewer than %d letters, and may be guessed", _SHORT)
         live = LivePage(self._path_of(config, journal), Clock())
         server = WsgiServer(LiveApplication(live, token), bind, port, tls, "report")
 
@@ -137,10 +141,13 @@ def _token(path: str | None) -> str | None:
         return os.environ.get(TOKEN, "").strip() or None
     try:
         with open(path, encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             token = file.read().strip()
     except (OSError, UnicodeDecodeError) as error:
         said = getattr(error, "strerror", None) or error
         raise ConfigurationException(f"--token-file: {path} cannot be read: {said}") from error
     if not token:
         raise ConfigurationException(f"--token-file: expected a token in {path}, found nothing")
+    if sys.platform != "win32" and mode & stat.S_IROTH:
+        warn("%s can be read by everybody (mode %04o): run chmod 600 %s", path, mode, path)
     return token
