@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import requests
 
@@ -19,13 +19,14 @@ from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.requestsets.recording import LEAST_SECONDS, record
+from hpc.autoscale.requestsets.recording import LEAST_SECONDS, NotServedError, record
 from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.simulator import serve
 
-SIZES = {"htc": "Standard_F4s_v2", "spot": "Standard_D4s_v5"}
+SIZES = {"htc": "Standard_F4s_v2", "spot": "Standard_D4s_v5", "mpi": "Standard_F4s_v2"}
 ANYWHERE = ("east/htc", "west/htc")
-PLACES = (ANYWHERE, ANYWHERE, ("east/htc",), ("west/htc",), ("east/spot", "west/spot"))
+FOR_GANGS = ("east/mpi", "west/mpi")
+PLACES = (ANYWHERE, ANYWHERE, ("east/htc",), ("west/htc",), ("east/spot", "west/spot"), FOR_GANGS)
 FAULTS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("lost_reply", "create_nodes", {}),
     ("lost_reply", "shutdown_nodes", {}),
@@ -42,44 +43,54 @@ class Violation(Exception):
     """Something happened that must not."""
 
 
+class Work(NamedTuple):
+    """A job: so many whole nodes of one of some nodearrays, for so long."""
+
+    where: tuple[str, ...]
+    seconds: float
+    nodes: int = 1
+
+
 class Queue:
-    """A scheduler whose jobs take a node each. `hosts`: NodeId and host name, by node; `running`:
-    the node, the end and what was wanted, by job."""
+    """A scheduler whose jobs take whole nodes. `hosts`: NodeId and host name, by node; `running`:
+    the nodes, the end and what was wanted, by job."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, tuple[tuple[str, ...], float]] = {}
-        self.running: dict[str, tuple[str, float, tuple[tuple[str, ...], float]]] = {}
+        self.waiting: dict[str, Work] = {}
+        self.running: dict[str, tuple[tuple[str, ...], float, Work]] = {}
         self.hosts: dict[str, tuple[str, str]] = {}
         self.draining: set[str] = set()
         self.is_down = False
         self._submitted = 0
 
-    def submit(self, count: int, where: tuple[str, ...], seconds: float) -> None:
+    def submit(self, count: int, work: Work) -> None:
         """New jobs."""
         for _ in range(count):
             self._submitted += 1
-            self.waiting[f"job{self._submitted}"] = (where, seconds)
+            self.waiting[f"job{self._submitted}"] = work
 
     @property
     def busy(self) -> set[str]:
         """The nodes on which something runs."""
-        return {node for node, _, _ in self.running.values()}
+        return {node for nodes, _, _ in self.running.values() for node in nodes}
 
     def go_on(self, now: float, ready: set[str]) -> None:
         """Jobs end, are put back when their node is gone, and start on nodes that are free."""
         self.hosts = {node: host for node, host in self.hosts.items() if node in ready}
-        for job, (node, end, wanted) in list(self.running.items()):
-            if node not in self.hosts or now >= end:
+        for job, (nodes, end, work) in list(self.running.items()):
+            is_cut = not self.hosts.keys() >= set(nodes)
+            if is_cut or now >= end:
                 del self.running[job]
-            if node not in self.hosts:
-                self.waiting[job] = wanted
+            if is_cut:
+                self.waiting[job] = work
         free = [node for node in self.hosts if node not in self.busy | self.draining]
-        for job, (where, seconds) in list(self.waiting.items()):
-            node = next((each for each in free if each.rpartition("-")[0] in where), "")
-            if node:
-                free.remove(node)
-                del self.waiting[job]
-                self.running[job] = (node, now + seconds, (where, seconds))
+        for job, work in list(self.waiting.items()):
+            for array in work.where:
+                nodes = tuple(n for n in free if n.rpartition("-")[0] == array)[: work.nodes]
+                if len(nodes) == work.nodes:
+                    free = [node for node in free if node not in nodes]
+                    self.running[job] = (nodes, now + work.seconds, self.waiting.pop(job))
+                    break
 
 
 class QueueDriver(GenericDriver):
@@ -93,16 +104,20 @@ class QueueDriver(GenericDriver):
         if self._queue.is_down:
             raise RuntimeError("the scheduler does not answer")
         alone = {"ncpus": 1, "exclusive": True}
-        jobs = [
-            Job(name, {**alone, "node.nodearray": list(where)})
-            for name, (where, _) in self._queue.waiting.items()
-        ]
+        jobs = []
+        for name, work in self._queue.waiting.items():
+            wanted = {**alone, "node.nodearray": list(work.where)}
+            is_gang = work.nodes > 1
+            count = work.nodes if is_gang else 0
+            jobs.append(Job(name, wanted, node_count=count, colocated=is_gang))
         hosts = {}
         for node, (node_id, hostname) in self._queue.hosts.items():
             hosts[node] = SchedulerNode(hostname, {"ccnodeid": node_id, "ncpus": 4})
-        for name, (node, _, _) in self._queue.running.items():
-            hosts[node].assign(name)
-            running = Job(name, alone, executing_hostnames=[str(hosts[node].hostname)])
+        for name, (nodes, _, _) in self._queue.running.items():
+            for node in nodes:
+                hosts[node].assign(name)
+            names = [str(hosts[node].hostname) for node in nodes]
+            running = Job(name, alone, executing_hostnames=names)
             running.metadata["job_state"] = "running"
             jobs.append(running)
         return jobs, list(hosts.values())
@@ -161,7 +176,11 @@ class Day:
             "timeout": 5,
             "idle_timeout": rng.choice((120, 600)),
             "boot_timeout": 1200,
-            "autoscale": {"interval": 60, **rng.choice(({}, {"max_deletes_per_pass": 1}))},
+            "autoscale": {
+                "interval": 60,
+                "gang_deadline": 300,
+                **rng.choice(({}, {"max_deletes_per_pass": 1})),
+            },
             "autostop": {"terminate": self.terminates},
             "packing": rng.choice(({}, {"objective": "cost"}, {"policy": "cheapest"})),
         }
@@ -241,9 +260,11 @@ class Day:
     def submit(self) -> None:
         """Jobs come."""
         if self.queue:
-            wanted = self.rng.choice(PLACES), self.rng.choice((60.0, 300.0, 1500.0))
-            self.queue.submit(self.rng.randint(1, 5), *wanted)
-            self._say("jobs for", *wanted)
+            where, seconds = self.rng.choice(PLACES), self.rng.choice((60.0, 300.0, 1500.0))
+            work = Work(where, seconds, self.rng.randint(2, 3) if where == FOR_GANGS else 1)
+            count = self.rng.randint(1, 5) if work.nodes == 1 else 1
+            self.queue.submit(count, work)
+            self._say(f"{count} jobs:", *work)
 
     def let_time_pass(self) -> None:
         """Seconds or minutes."""
@@ -355,9 +376,9 @@ class Day:
             raise Violation(f"{what}: {of_away} of a cluster that is away, {busy} at work went")
         standing = [w for at, w in self._wishes.values() if clock.time() - at < LEAST_SECONDS]
         wanted = {array: count for each in standing for array, count in each.items()}
-        waiting = len(self.queue.waiting) if self.queue else 0
+        waiting = sum(work.nodes for work in self.queue.waiting.values()) if self.queue else 0
         if len(new) > waiting + sum(wanted.values()):
-            raise Violation(f"{what}: {new} came for {waiting} jobs and {wanted}")
+            raise Violation(f"{what}: {new} came for {waiting} nodes of jobs and {wanted}")
         for array, count in wanted.items() if not self.queue else ():
             had = [name for name in before if name.rpartition("-")[0] == array]
             well = {name for name in had if before[name]["Status"] not in ("Failed", "Unavailable")}
@@ -368,7 +389,8 @@ class Day:
     def _record(self, name: str, wanted: dict[str, int]) -> None:
         arrays = [{"Name": array, "TargetCount": count} for array, count in wanted.items()]
         store = RequestStore(str(self.home / "requestsets.db"))
-        record(self.config, store, arrays, name, LEAST_SECONDS)
+        with suppress(NotServedError):  # it is recorded all the same
+            record(self.config, store, arrays, name, LEAST_SECONDS)
         self._wishes[name] = (clock.time(), wanted)
         self._say(name, "wants", wanted)
 
@@ -392,6 +414,7 @@ def _a_cluster(rng: random.Random, region: str) -> dict[str, Any]:
     arrays = {
         "htc": {"machine_types": [SIZES["htc"]], "max_count": most},
         "spot": {"machine_types": [SIZES["spot"]], "spot": True},
+        "mpi": {"machine_types": [SIZES["mpi"]], "placement_groups": ["a"]},
     }
     quota = 4 * rng.choice((4, 8, 100))
     return {
