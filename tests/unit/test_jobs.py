@@ -6,8 +6,9 @@ import pytest
 from builders.fake_scheduler import cluster, idle_cluster, now, run, scheduler
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import UnusableJob, UnusableJobError, build_jobs, checked
-from hpc.autoscale.testing import a_cluster, a_config, a_job
+from hpc.autoscale.testing import a_cluster, a_config, a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
@@ -125,3 +126,30 @@ def test_one_of_which_nobody_knows_where_it_runs_may_come_between_the_two_looks(
     scheduler.later = ([UnusableJob("bad", "no sense", None)], [])
     summary = run()
     assert (len(summary.drained), summary.deleted) == (3, ())
+
+
+@pytest.mark.parametrize("name", [None, "", 5, b"host", ["host"]])
+def test_a_host_without_a_name_stops_nothing(run, scheduler, cluster, now, name):
+    """It is set aside by its number; nodes are created, and all that are there stay."""
+    idle_cluster(cluster, run, now)
+    scheduler.hosts = [a_host("own-1"), SchedulerNode(name, {"ncpus": 4})]
+    scheduler.jobs = [a_job(tasks=20)]
+    summary = run()
+    (aside,) = summary.set_aside
+    assert aside.name == "host 2 of the scheduler"
+    expected = f"expected the name of a host, a text that is not empty, found {name!r}"
+    assert aside.reason == expected
+    assert summary.created and not summary.errors and not summary.deleted
+    assert "host 2 of the scheduler" not in [told for told, _ in scheduler.explained]
+
+
+@pytest.mark.parametrize("name", [None, 5, ["host"]])
+def test_a_host_without_a_name_that_a_hook_returns_is_left_alone(run, scheduler, name):
+    """It is a note, and the other nodes of the hook are taken."""
+    scheduler.jobs = [a_job()]
+    scheduler.add_nodes_to_cluster = lambda nodes: [*nodes, SchedulerNode(name, {})]
+    run()
+    scheduler.jobs = [a_job()]
+    summary = run()
+    assert summary.joined and summary.ok
+    assert "expected nodes of those that were given" in " ".join(summary.notes)

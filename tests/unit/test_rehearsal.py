@@ -13,6 +13,7 @@ from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ReadOnlyModeException
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node import pricing
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.rehearsal import Cost, PlannedChange, changes, rehearse
@@ -99,6 +100,14 @@ def test_the_driver_is_told_that_it_must_change_nothing(look, scheduler):
     look()
     assert scheduler.configs[-1]["read_only"] is True
     assert scheduler.configs[-1]["lock_file"] is None
+
+
+def test_a_host_without_a_name_does_not_end_it(look, scheduler):
+    """It is among what is set aside."""
+    scheduler.jobs, scheduler.hosts = new_jobs(1), [SchedulerNode(["host"], {})]
+    found = look()
+    assert [job.name for job in found.summary.set_aside] == ["host 1 of the scheduler"]
+    assert found.summary.requested == ("htc-1",)
 
 
 def test_errors_name_the_files_of_the_site(look, scheduler, tmp_path):

@@ -39,6 +39,18 @@ class UnusableJob(Job):
         self.runs_who_knows_where = executing_hostnames is None
 
 
+class UnusableHost(UnusableJob):
+    """A host of the scheduler without a name: `number` in its list, and what was `found` there.
+
+    Nobody knows which node it is, or what runs there. So it stands among the jobs that are set
+    aside, and all nodes stay. The scheduler is told nothing of it.
+    """
+
+    def __init__(self, number: int, found: str) -> None:
+        reason = f"expected the name of a host, a text that is not empty, found {found}"
+        super().__init__(f"host {number} of the scheduler", reason, None)
+
+
 def build_jobs(
     entries: Iterable[Entry],
     build: Callable[[Entry], Job | None],

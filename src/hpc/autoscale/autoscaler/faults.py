@@ -120,7 +120,8 @@ class Faults:
         def is_given(node: Node) -> bool:
             key = key_of(node)
             # the scheduler's own have no NodeId
-            return key in own or (not isinstance(key, str) and node.hostname in hostnames)
+            is_host = not isinstance(key, str) and has_name(node)
+            return key in own or (is_host and node.hostname in hostnames)
 
         others = [node for node in found if not is_given(node)]
         if others:
@@ -146,6 +147,12 @@ def checked_nodes(hook: Callable[..., object], answer: object) -> list[Node]:
         if not isinstance(node, Node):
             raise HookError(f"{name_of(hook)}: {EXPECTED_NODES}, found {short(node)} among them")
     return nodes
+
+
+def has_name(host: Node) -> bool:
+    """Whether a host has a name; a driver may have made it of anything."""
+    given: object = host.fqdn
+    return isinstance(given, str) and bool(given)
 
 
 def name_of(hook: Callable[..., object]) -> str:

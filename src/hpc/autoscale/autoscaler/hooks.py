@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hpc.autoscale.autoscaler.faults import HookError, call_with_up_to, name_of, short
+from hpc.autoscale.autoscaler.faults import HookError, call_with_up_to, has_name, name_of, short
 from hpc.autoscale.errors import while_doing
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import UnusableHost
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.util import SingletonLock
@@ -74,7 +75,7 @@ def read(
     whatever the driver's base class remembers.
 
     HookError unless they are two lists, the second of nodes. What is no job is left to whoever
-    sets jobs aside.
+    sets jobs aside; a host without a name is among these jobs.
     """
     hook, wanted = driver.read_jobs_and_nodes, "a list of jobs and a list of SchedulerNodes"
     try:
@@ -92,7 +93,12 @@ def read(
     for host in hosts:
         if not isinstance(host, Node):
             raise _error(hook, wanted, host)
-    return jobs, hosts
+    nameless = [
+        UnusableHost(number, short(host.fqdn))
+        for number, host in enumerate(hosts, 1)
+        if not has_name(host)
+    ]
+    return ([*jobs, *nameless], list(filter(has_name, hosts))) if nameless else (jobs, hosts)
 
 
 def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mapping[str, Any]]:

@@ -19,6 +19,7 @@ from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.jobs import UnusableHost
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 from hpc.autoscale.wholefiles import unwritable, write_whole
 
@@ -148,7 +149,7 @@ def _may_be_judged(job: UnsatisfiedJob, judged: set[int]) -> bool:
 def _in_turn(jobs: Iterable[object], told: Mapping[str, str]) -> list[Job]:
     """Jobs that nobody was told of first; then the others, from another one on each minute, so that
     all have their turn."""
-    every = [job for job in jobs if isinstance(job, Job)]
+    every = [job for job in jobs if isinstance(job, Job) and not isinstance(job, UnusableHost)]
     new = [job for job in every if job.name not in told]
     known = [job for job in every if job.name in told]
     if known:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from hpc.autoscale.autoscaler.faults import has_name
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.ccbindings.creation_sets import partition_by_set
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
@@ -238,7 +239,8 @@ class RecordingDriver(PassingDriver):
         reading = super().read_jobs_and_nodes(_read_only(config), force)
         # who reads checks it all
         if isinstance(reading, tuple) and isinstance(reading[-1], list):
-            self.recorder.heard_hosts(reading[-1])
+            hosts = [host for host in reading[-1] if isinstance(host, Node) and has_name(host)]
+            self.recorder.heard_hosts(hosts)
         return reading
 
     def explain_job(self, job: Job, verdict: Verdict) -> None:
