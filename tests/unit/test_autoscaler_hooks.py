@@ -9,7 +9,7 @@ from builders.fake_scheduler import FakeScheduler, cluster, idle_cluster, now, r
 from builders.grid_cli import GridCLI
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.autoscaler.faults import HookError
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, one_line_and_where
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -90,6 +90,36 @@ def test_a_lock_that_is_none_is_found_out_before_the_pass(run, scheduler):
     with pytest.raises(HookError, match="expected a SingletonLock that is held"):
         run()
     assert "read" not in scheduler.calls
+
+
+ENDING_A_PASS = [
+    *("initialize", "preprocess_config", "preprocess_node_mgr", "validate_nodes", "reading_stamp"),
+    *("new_node_queue", "new_node_history", "new_singleton_lock"),
+]
+
+
+@pytest.mark.parametrize("hook", ENDING_A_PASS)
+def test_what_a_hook_of_the_start_raises_names_it(run, scheduler, monkeypatch, hook):
+    """KeyError alone would tell nobody where to look."""
+
+    def method(self, *args):
+        raise KeyError("slots")
+
+    method.__name__ = hook
+    monkeypatch.setattr(type(scheduler), hook, method)
+    with pytest.raises(KeyError) as raised:
+        run()
+    assert one_line_and_where(raised.value) == f"FakeScheduler(fake).{hook}: KeyError: 'slots'"
+
+
+def test_what_validate_nodes_leaves_is_checked(run, scheduler):
+    """Only nodes can be told from others."""
+    scheduler.validate_nodes = lambda hosts, nodes: hosts.append(None)
+    with pytest.raises(HookError, match="expected a list of SchedulerNodes to be left, found None"):
+        run()
+    scheduler.hosts = []
+    scheduler.validate_nodes = lambda hosts, nodes: nodes.append(None)
+    assert run().ok
 
 
 @pytest.mark.parametrize("driver", [lambda: None, lambda: FakeScheduler, "fake"])

@@ -6,7 +6,7 @@ import pytest
 
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.cli.drivers import load_driver
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, one_line_and_where
 from hpc.autoscale.job.schedulernode import SchedulerNode
 
 MODULE = """
@@ -25,6 +25,14 @@ class Configured(GenericDriver):
 
 def make():
     return Bare()
+
+class Forgetful(Bare):
+    def __init__(self):
+        pass
+
+class Failing(Bare):
+    def __init__(self):
+        raise KeyError("queue")
 
 broken = 3
 """
@@ -58,6 +66,7 @@ def test_drivers_of_all_kinds(directory, name, expected):
         ("driver_test_module:broken", "has no class broken"),
         ("driver_test_modul:Named", "cannot be imported"),
         ("driver_test_module:GenericDriver.x", "has no class"),
+        ("driver_test_module:Forgetful", r"to call super\(\).__init__ with the name"),
     ],
 )
 def test_drivers_that_cannot_be_had(directory, spec, said):
@@ -65,6 +74,14 @@ def test_drivers_that_cannot_be_had(directory, spec, said):
     with pytest.raises(ConfigurationException, match=said) as error:
         load_driver(spec, "project", {}, directory)
     assert str(error.value).startswith("driver: ")
+
+
+def test_a_driver_that_cannot_be_made(directory):
+    """What it raises says which driver it was."""
+    with pytest.raises(KeyError) as raised:
+        load_driver("driver_test_module:Failing", "project", {}, directory)
+    said = one_line_and_where(raised.value)
+    assert said == "driver: making driver_test_module:Failing: KeyError: 'queue'"
 
 
 def test_something_that_is_no_driver(directory):

@@ -9,7 +9,7 @@ nodes are called by `Faults.nodes`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hpc.autoscale.autoscaler.faults import HookError, call_with_up_to, has_name, name_of, short
 from hpc.autoscale.errors import while_doing
@@ -22,6 +22,18 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.util import SingletonLock
 
+T = TypeVar("T")
+
+
+def ask(hook: Callable[..., T], *args: Any) -> T:
+    """What a hook answers. What it raises names the driver and the hook, if it says nothing of
+    itself, as a KeyError does not."""
+    try:
+        return hook(*args)
+    except Exception as error:
+        while_doing(error, name_of(hook))
+        raise
+
 
 def checked_driver(driver: object) -> SchedulerDriver:
     """The driver. HookError when it is none."""
@@ -32,7 +44,7 @@ def checked_driver(driver: object) -> SchedulerDriver:
 
 def prepared_config(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, Any]:
     """The configuration with what the driver adds to it."""
-    found: object = driver.preprocess_config(config)
+    found: object = ask(driver.preprocess_config, config)
     if not isinstance(found, Mapping):
         raise _error(driver.preprocess_config, "the configuration, a dict,", found)
     return found if isinstance(found, dict) else dict(found)
@@ -41,7 +53,7 @@ def prepared_config(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str
 def new_lock(driver: SchedulerDriver, config: dict[str, Any]) -> SingletonLock:
     """The lock, taken. HookError for what could not be given back: nobody knows then whether it is
     held."""
-    found = driver.new_singleton_lock(config)
+    found = ask(driver.new_singleton_lock, config)
     if not callable(getattr(found, "unlock", None)):
         raise _error(driver.new_singleton_lock, "a SingletonLock that is held", found)
     return found
@@ -54,7 +66,7 @@ def has_own_lock(driver: SchedulerDriver) -> bool:
 
 def new_history(driver: SchedulerDriver, config: dict[str, Any]) -> NodeHistory:
     """The node history."""
-    found: object = driver.new_node_history(config)
+    found: object = ask(driver.new_node_history, config)
     if not isinstance(found, NodeHistory):
         raise _error(driver.new_node_history, "a NodeHistory", found)
     return found
@@ -62,7 +74,7 @@ def new_history(driver: SchedulerDriver, config: dict[str, Any]) -> NodeHistory:
 
 def new_queue(driver: SchedulerDriver, config: dict[str, Any]) -> NodeQueue:
     """The order in which nodes are reported."""
-    found: object = driver.new_node_queue(config)
+    found: object = ask(driver.new_node_queue, config)
     if not isinstance(found, NodeQueue):
         raise _error(driver.new_node_queue, "a NodeQueue", found)
     return found
@@ -99,6 +111,19 @@ def read(
         if not has_name(host)
     ]
     return ([*jobs, *nameless], list(filter(has_name, hosts))) if nameless else (jobs, hosts)
+
+
+def validate(driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[Node]) -> None:
+    """Let the driver compare the scheduler's nodes with CycleCloud's; it may take hosts out of the
+    list, and put others in. HookError for anything but nodes."""
+    ask(driver.validate_nodes, hosts, nodes)
+    for host in hosts:
+        given: object = host
+        if not isinstance(given, Node):
+            raise HookError(
+                f"{name_of(driver.validate_nodes)}: expected a list of SchedulerNodes to be left,"
+                f" found {short(given)} in it"
+            )
 
 
 def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mapping[str, Any]]:

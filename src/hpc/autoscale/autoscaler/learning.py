@@ -78,7 +78,7 @@ def new_calculator(
     if node_mgr is None:
         config = config if DRIVERS_WISH in config else for_a_pass(config, driver)
         node_mgr = new_node_manager(config)
-        driver.preprocess_node_mgr(config, node_mgr)
+        hooks.ask(driver.preprocess_node_mgr, config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
     validate(driver, scheduler_nodes, node_mgr.get_nodes(), node_mgr)
     requested = requested_jobs(config, driver.autoscale_home, node_mgr)
@@ -121,7 +121,7 @@ def validate(
         return
     gate = node_mgr.gate
     failed = {key_of(node) for node in nodes if node.state == "Failed"}
-    driver.validate_nodes(hosts, nodes)
+    hooks.validate(driver, hosts, list(nodes))
     given_up = {key_of(node) for node in nodes if node.state == "Failed"} - failed
     gate.facts.why.update(dict.fromkeys(given_up, "marked"))
 

@@ -226,7 +226,7 @@ class Autoscaler:
 
     def _prepared(self, driver: SchedulerDriver) -> Prepared:
         """A driver that is ready for a pass, and its configuration."""
-        driver.initialize()
+        hooks.ask(driver.initialize)
         return driver, hooks.prepared_config(driver, self._config_of_a_pass())
 
     def _take_another_driver(self) -> None:

@@ -52,7 +52,7 @@ class Readings:
     def read(self, driver: SchedulerDriver, config: dict[str, Any]) -> Reading:
         """The first look of a pass. StaleReading when any of it was in the last pass."""
         jobs, hosts = read_again(driver, config)
-        stamp = driver.reading_stamp()
+        stamp = hooks.ask(driver.reading_stamp)
         repeated = self._repeated(jobs, hosts, stamp)
         if repeated is not None:
             raise StaleReading(
@@ -88,11 +88,11 @@ class Readings:
         when that does not help either; when both looks are empty and nobody can tell, there is
         nothing newer than the driver's own word for the nodes that it gave back.
         """
-        reading, stamp = read_again(driver, config), driver.reading_stamp()
+        reading, stamp = read_again(driver, config), hooks.ask(driver.reading_stamp)
         if self._is_old(reading, stamp):
             other, its_config = another()
             if other is not driver:
-                reading, stamp = read_again(other, its_config), other.reading_stamp()
+                reading, stamp = read_again(other, its_config), hooks.ask(other.reading_stamp)
         repeated = self._repeated(*reading, stamp)
         if repeated is not None:
             raise StaleReading(

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.errors import ConfigurationException, did_you_mean, while_doing
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -174,10 +174,18 @@ def load_driver(
         raise ConfigurationException(
             f"driver: expected a whole driver, {spec} lacks {', '.join(sorted(missing))}"
         )
-    driver = factory(*_arguments(factory, project_name, config))
+    try:
+        driver = factory(*_arguments(factory, project_name, config))
+    except Exception as error:
+        while_doing(error, f"driver: making {spec}")
+        raise
     if not isinstance(driver, SchedulerDriver):
         raise ConfigurationException(
             f"driver: expected {spec} to make a SchedulerDriver, found {type(driver).__name__}"
+        )
+    if not hasattr(driver, "name"):
+        raise ConfigurationException(
+            f"driver: expected {spec} to call super().__init__ with the name of the integration"
         )
     return driver
 

@@ -174,7 +174,7 @@ class NodeCommands(CommandLine):
             doing = "Delete" if do_delete else "Remove"
             _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
         read_before = Readings()
-        read_before.remember(hooks.read(driver, config), driver.reading_stamp())
+        read_before.remember(hooks.read(driver, config), hooks.ask(driver.reading_stamp))
         leaving = self._drain(driver, nodes, force)
         spared: list[str] = []
         refused = ""
