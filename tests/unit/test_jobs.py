@@ -153,3 +153,21 @@ def test_a_host_without_a_name_that_a_hook_returns_is_left_alone(run, scheduler,
     summary = run()
     assert summary.joined and summary.ok
     assert "expected nodes of those that were given" in " ".join(summary.notes)
+
+
+@pytest.mark.parametrize("metadata", [[], "walltime", 7])
+def test_a_job_whose_metadata_are_no_dict(run, scheduler, metadata):
+    """It is set aside, with what was expected."""
+    scheduler.jobs = [a_job("bad"), a_job("good")]
+    scheduler.jobs[0].metadata = metadata
+    summary = run()
+    (aside,) = summary.set_aside
+    assert (aside.name, aside.reason) == ("bad", f"metadata: expected a dict, found {metadata!r}")
+    assert summary.created
+
+
+def test_hosts_of_a_job_that_are_no_list():
+    """The reason says which argument was meant."""
+    (bad,) = build_jobs([{"name": "bad", "executing_hostnames": 5}], build, name)
+    assert isinstance(bad, UnusableJob)
+    assert bad.reason == "expected executing_hostnames to be a list of names, found 5"

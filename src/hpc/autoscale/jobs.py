@@ -79,12 +79,15 @@ def build_jobs(
 
 
 def checked(job: object) -> Job:
-    """The job. UnusableJobError when it is none, is an `UnusableJob`, or asks for a negative number
-    of slots or nodes. (`Job` itself refuses negative resources.)"""
+    """The job. UnusableJobError when it is none, is an `UnusableJob`, has metadata that are no dict,
+    or asks for a negative number of slots or nodes. (`Job` itself refuses negative resources.)"""
     if not isinstance(job, Job):
         raise UnusableJobError(f"expected a Job, found {type(job).__name__}")
     if isinstance(job, UnusableJob):
         raise UnusableJobError(job.reason)
+    metadata: object = job.metadata
+    if not isinstance(metadata, dict):
+        raise UnusableJobError(f"metadata: expected a dict, found {metadata!r:.100}")
     if job.iterations < 0:
         raise UnusableJobError(f"iterations: expected 0 or more, found {job.iterations}")
     if job.node_count < 0:

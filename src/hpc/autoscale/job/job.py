@@ -9,7 +9,7 @@ nodes that of the manager.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache, partial
 from itertools import count
@@ -144,7 +144,7 @@ class Job:
 
     @executing_hostnames.setter
     def executing_hostnames(self, value: Sequence[str] | None) -> None:
-        if isinstance(value, str):
+        if isinstance(value, str) or not isinstance(value, Iterable | None):
             raise AssertionError(
                 f"job {self.name}: expected executing_hostnames to be a list of names, "
                 f"found {value!r}"
