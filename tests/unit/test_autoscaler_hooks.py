@@ -112,6 +112,23 @@ def test_what_a_hook_of_the_start_raises_names_it(run, scheduler, monkeypatch, h
     assert one_line_and_where(raised.value) == f"FakeScheduler(fake).{hook}: KeyError: 'slots'"
 
 
+def test_hosts_that_are_listed_twice_are_a_note(run, scheduler):
+    """Only one entry is looked at, so work may wait for room that is not there."""
+    scheduler.hosts = [a_host("rack-1"), a_host("rack-1.site"), a_host("rack-2")]
+    (note,) = run().notes
+    assert note.startswith("FakeScheduler(fake).read_jobs_and_nodes: expected each host once, ")
+    assert "found rack-1 more than once" in note
+
+
+def test_hosts_of_one_name_that_are_different_nodes_are_no_note(run, scheduler):
+    """A name is used again while the old host is still known."""
+    scheduler.hosts = [
+        a_host("rack-1", ccnodeid="4f00"),
+        a_host("rack-1", ccnodeid="5a00"),
+    ]
+    assert not run().notes
+
+
 def test_what_validate_nodes_leaves_is_checked(run, scheduler):
     """Only nodes can be told from others."""
     scheduler.validate_nodes = lambda hosts, nodes: hosts.append(None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -16,8 +17,8 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler import hooks
-from hpc.autoscale.autoscaler.faults import try_each
-from hpc.autoscale.autoscaler.summary import Explanation, SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.autoscaler.faults import name_of, try_each
+from hpc.autoscale.autoscaler.summary import Explanation, SetAsideJob, UnsatisfiedJob, shorten
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.explaining.refusals import clusters_missing
@@ -32,7 +33,7 @@ from hpc.autoscale.jobs import UnusableJob, checked
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.guards import key_of
-from hpc.autoscale.node.identity import Identities, short_name
+from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -95,6 +96,22 @@ def new_calculator(
     )
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
+
+
+def hosts_listed_twice(driver: SchedulerDriver, hosts: Iterable[SchedulerNode]) -> str | None:
+    """A sentence on hosts that a driver lists more than once; None when it lists none so.
+
+    Work is placed by one entry for each host name, so the room of the others is not seen. Hosts
+    that say that they are different nodes are different hosts.
+    """
+    counts = Counter((short_name(host.hostname), claimed_ids(host)) for host in hosts)
+    twice = [name for (name, _), count in counts.items() if count > 1]
+    if not twice:
+        return None
+    return (
+        f"{name_of(driver.read_jobs_and_nodes)}: expected each host once, found {shorten(twice)}"
+        " more than once: only one entry of each is looked at"
+    )
 
 
 def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:

@@ -199,6 +199,8 @@ class Pass:
         with self.steps.doing("read"):
             jobs, scheduler_nodes = self._witness.reading = self._heard(self._readings.read)
             self.steps.note(jobs=len(jobs), hosts=len(scheduler_nodes))
+            if twice := learning.hosts_listed_twice(self.driver, scheduler_nodes):
+                self.faults.note(twice)
         logging.debug("read %d jobs and %d nodes", len(jobs), len(scheduler_nodes))
         if self.dry_run:
             return []

@@ -33,7 +33,7 @@ class SchedulerNode(Node):
         resources: Mapping[str, Any] | None = None,
         bucket_id: str | None = None,
     ) -> None:
-        check_kinds(f"host {hostname}", Mapping | None, resources=resources)
+        check_kinds(f"host {hostname}", Mapping | None, resources=resources or None)
         given = bucket_id or random_uuid()
         super().__init__(**host_arguments(hostname, resources, bucket_id=given))
         self._has_bucket_id = bucket_id is not None
