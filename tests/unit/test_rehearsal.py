@@ -110,6 +110,19 @@ def test_a_host_without_a_name_does_not_end_it(look, scheduler):
     assert found.summary.requested == ("htc-1",)
 
 
+def test_a_job_that_its_driver_holds_can_run_one_day(look, scheduler):
+    """It waits for its owner or another job; one that is too large for any node never can."""
+    needs = {"ncpus": 1}
+    scheduler.jobs = [
+        Job("held", [needs, {"never": "held by its owner"}]),
+        Job("large", {"ncpus": 900}),
+    ]
+    found = look()
+    assert [job.name for job in found.never] == ["large"]
+    lines = {job.name: job.verdict.line for job in found.summary.unsatisfied}
+    assert lines["held"] == "Job held waits: the job says: held by its owner"
+
+
 def test_errors_name_the_files_of_the_site(look, scheduler, tmp_path):
     """And not their copies."""
     (tmp_path / "gangs.db").write_bytes(b"no database" * 100)

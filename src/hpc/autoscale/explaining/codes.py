@@ -82,7 +82,7 @@ CODES: dict[str, CauseKind] = {
     "UnknownValue": CauseKind(_ASKED, Stand.NEVER, "A value that no node has: often a typo."),
     "SizeNotInRegion": CauseKind(_ASKED, Stand.NEVER, "A VM size that Azure does not have there."),
     "NoSuchNode": CauseKind(_ASKED, Stand.NEVER, "It wants a node or a host that there is not."),
-    "NeverAllowed": CauseKind(_ASKED, Stand.NEVER, "The job says itself that it must not run."),
+    "NeverAllowed": CauseKind(_ASKED, Stand.WAITS, "The job says itself that it must wait."),
     "NothingOffered": CauseKind(_ASKED, Stand.NEVER, "The cluster offers no nodes."),
     "OtherValue": CauseKind(_OTHER, Stand.NEVER, "Nodes have another value than the job wants."),
     "NoAlternative": CauseKind(_OTHER, Stand.NEVER, "None of the job's alternatives fits."),
