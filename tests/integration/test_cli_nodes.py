@@ -655,6 +655,14 @@ def test_joining_nodes(two_nodes):
     assert two_nodes.scheduler.joined == [(["htc-2"], False)]
 
 
+@pytest.mark.parametrize("answer", [[], None])
+def test_nodes_that_the_driver_does_not_let_in(two_nodes, monkeypatch, answer):
+    """Are said, and the command has failed."""
+    monkeypatch.setattr(two_nodes.scheduler, "add_nodes_to_cluster", lambda nodes: answer)
+    two_nodes("join_nodes", "-H", "host-2", code=1)
+    assert "the driver did not let in htc-2 (Ready)" in two_nodes.errors
+
+
 @pytest.mark.parametrize(
     "command", ["delete_nodes", "remove_nodes", "join_nodes", "reimage_nodes", "restart_nodes"]
 )

@@ -112,9 +112,13 @@ class NodeCommands(CommandLine):
             found = call_with_up_to(driver.add_nodes_to_cluster, nodes, True)
         else:
             found = driver.add_nodes_to_cluster(nodes)
-        joined = checked_nodes(driver.add_nodes_to_cluster, found)
+        joined = checked_nodes(driver.add_nodes_to_cluster, found or [])
         print("Joined the following nodes:")
         _print_indented(joined)
+        keys = set(map(key_of, joined))
+        left = [f"{node.name} ({node.state})" for node in nodes if key_of(node) not in keys]
+        if left:
+            raise AutoscaleError(f"the driver did not let in {', '.join(left)}")
 
     def delete_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of delete_nodes."""
