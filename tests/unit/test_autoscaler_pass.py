@@ -454,3 +454,21 @@ def test_a_boot_timeout_of_nothing(run, cluster):
         run(boot_timeout=0)
     assert cluster.nodes["htc-1"].target_state == "Started"
     assert parse_boot_timeout({"boot_timeout": 0}) == 0
+
+
+def test_a_ready_node_that_the_driver_does_not_let_in_is_a_note(run, scheduler, cluster, now):
+    """Once its boot timeout is over: its job waits there, and the node is paid for."""
+    hosts = {"autoscale": {"scheduler_reports_hosts": True}}
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    scheduler.answers["add_nodes_to_cluster"] = []
+    scheduler.jobs = [a_job()]
+    assert not run(**hosts).notes
+    now.sleep(1801)
+    scheduler.jobs = [a_job()]
+    (note,) = run(**hosts).notes
+    assert note.startswith("FakeScheduler(fake).add_nodes_to_cluster: did not let in htc-1 within")
+    scheduler.jobs, scheduler.hosts = [a_job()], [a_host("host-1", ncpus=4)]
+    assert not run(**hosts).notes
+    scheduler.jobs, scheduler.hosts = [a_job()], []
+    scheduler.answers.clear()
+    assert "did not let in" not in " ".join(run(**hosts).notes)

@@ -187,5 +187,5 @@ def test_the_old_module_name_warns():
 @pytest.mark.parametrize("resources", ["ncpus", 4, [("ncpus", 4)]])
 def test_resources_that_are_no_mapping(resources):
     """The error names the host and the argument."""
-    with pytest.raises(AssertionError, match="host rack-1: expected resources to be .*, found"):
+    with pytest.raises(AssertionError, match=r"host rack-1: expected resources to be .*, found"):
         SchedulerNode("rack-1", resources)

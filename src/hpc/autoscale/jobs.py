@@ -79,8 +79,9 @@ def build_jobs(
 
 
 def checked(job: object) -> Job:
-    """The job. UnusableJobError when it is none, is an `UnusableJob`, has metadata that are no dict,
-    or asks for a negative number of slots or nodes. (`Job` itself refuses negative resources.)"""
+    """The job. UnusableJobError when it is none, is an `UnusableJob`, has metadata that are no
+    dict, or asks for a negative number of slots or nodes. (`Job` itself refuses negative
+    resources.)"""
     if not isinstance(job, Job):
         raise UnusableJobError(f"expected a Job, found {type(job).__name__}")
     if isinstance(job, UnusableJob):

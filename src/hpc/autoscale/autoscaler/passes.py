@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, hosts_alone, learning
-from hpc.autoscale.autoscaler.faults import Faults, try_each
+from hpc.autoscale.autoscaler.faults import Faults, name_of, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.steps import PassSteps
-from hpc.autoscale.autoscaler.summary import PassSummary
+from hpc.autoscale.autoscaler.summary import PassSummary, shorten
 from hpc.autoscale.autoscaler.telling import Telling
 from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
@@ -30,6 +30,7 @@ from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.surplus import surplus_of
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError, one_line
 from hpc.autoscale.gangs.gathering import new_gangs
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -401,6 +402,7 @@ class Pass:
         with self.steps.doing("join"):
             self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
             self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
+            self._note_strangers(existing)
         self._set_context("[scaling]")
         self._gangs.save()
         self.notes += self._gangs.problems
@@ -412,6 +414,29 @@ class Pass:
         self.outcome["booting"] = node_names(
             node for node in [*existing, *planned] if is_booting(node)
         )
+
+    def _note_strangers(self, nodes: Sequence[Node]) -> None:
+        """Note the ready nodes that work is counted on and that the driver does not let in, once
+        their boot timeout is over: that work waits there, and the nodes are paid for.
+
+        Only where hosts are reported: what is known there does not rest on the hook alone.
+        """
+        if not (self.config.get("autoscale") or {}).get("scheduler_reports_hosts", True):
+            return
+        known, let_in = self._witness.joined, set(self.outcome["joined"])
+
+        def is_stranger(node: Node) -> bool:
+            waits = node.managed and node.state in READY_STATES and bool(node.assignments)
+            if not waits or node.name in let_in or key_of(node) in known:
+                return False
+            age = self._facts.now - node.create_time_unix
+            return age > parse_boot_timeout(self.config, node)
+
+        if strangers := node_names(filter(is_stranger, nodes)):
+            self.faults.note(
+                f"{name_of(self.driver.add_nodes_to_cluster)}: did not let in {shorten(strangers)}"
+                " within the boot timeout, which CycleCloud says is ready and work is counted on"
+            )
 
     def _start_hosts(self, existing: Sequence[Node]) -> tuple[str, ...]:
         """Start the workers of hosts on premises that work was placed on."""
