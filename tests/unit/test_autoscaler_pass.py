@@ -472,3 +472,16 @@ def test_a_ready_node_that_the_driver_does_not_let_in_is_a_note(run, scheduler, 
     scheduler.jobs, scheduler.hosts = [a_job()], []
     scheduler.answers.clear()
     assert "did not let in" not in " ".join(run(**hosts).notes)
+
+
+def test_why_jobs_wait_is_said_as_it_was_before_nodes_were_deleted(run, scheduler, cluster):
+    """A failed node that is deleted gives back the place that the job waited for."""
+    scheduler.hosts = [a_host(f"host-{n}", "17", ncpus=4, free={"ncpus": 0}) for n in range(1, 10)]
+    for number in range(1, 10):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    cluster.add_node("htc-10", "htc", state="Failed", hostname="host-10")
+    scheduler.jobs = [a_job("waits", {"ncpus": 4})]
+    summary = run()
+    assert summary.deleted == ("htc-10",)
+    (short,) = summary.unsatisfied
+    assert short.verdict.code == "BucketLimit"

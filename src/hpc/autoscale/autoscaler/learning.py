@@ -54,7 +54,7 @@ CLUSTERS_FILE = "clusters.db"
 GANGS_FILE = "gangs.db"
 VERDICTS_FILE = "verdicts.json"
 CAUSES_LOGGED = 50
-"""Reasons why jobs wait that one pass writes to the log at most."""
+"""Reasons why jobs wait that one pass writes to the log at most, or works out before it deletes."""
 
 _log = logging.getLogger("hpc.autoscale.results")
 
@@ -365,6 +365,14 @@ def _log_causes(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
     if rest:
         causes = counted(len(alike) - CAUSES_LOGGED, "other reason")
         _log.info("and %s, for %s", counted(rest, "more job"), causes)
+
+
+def judge_now(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
+    """Work out why jobs wait, for at most `CAUSES_LOGGED` causes, before nodes are deleted: what
+    these give back is what the jobs were stopped by."""
+    causes = {id(job.cause): job for job in unsatisfied}
+    for job in islice(causes.values(), CAUSES_LOGGED):
+        _ = job.reason, job.verdict
 
 
 def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:

@@ -483,6 +483,8 @@ class Pass:
             self.outcome["drained"] = drained
         self._facts.why.update((key_of(node), "marked") for node in self._marked)
         if leaving:
+            unsatisfied = self.outcome.get("unsatisfied", ())
+            self.faults.guard("saying why jobs wait", learning.judge_now, unsatisfied)
             self._delete(calculator, leaving)
         if hosts:
             with self.steps.doing("hosts"):
