@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from datetime import datetime
 
 import pytest
 
@@ -10,6 +11,7 @@ from builders.grid_cli import grid as grid
 from hpc.autoscale.ccbindings.errors import Conflict
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.testing import a_job
 
 BIG = "--output-format=json"
 
@@ -338,6 +340,26 @@ def two_nodes(grid):
     busy.assign("running")
     grid.scheduler.hosts = [busy, SchedulerNode("host-2", {})]
     return grid
+
+
+@pytest.mark.parametrize("command", ["nodes", "demand", "autoscale"])
+def test_names_of_jobs_that_are_numbers_and_texts(two_nodes, command):
+    """A driver may note both on a host: they are listed."""
+    for name in (17, "array"):
+        two_nodes.scheduler.hosts[1].assign(name)
+    assert "17,array" in two_nodes(command, "-o", "name,job_ids")
+
+
+def test_jobs_with_metadata_that_json_does_not_know(two_nodes):
+    """They are printed as text."""
+    job = a_job("17")
+    job.metadata.update(begin=datetime(2026, 1, 31), tags={"b", "a"})
+    host = SchedulerNode("host-1")
+    two_nodes.scheduler._read_jobs_and_nodes = lambda config: ([job], [host])
+    (found,) = json.loads(two_nodes("jobs"))
+    (analyzed,) = json.loads(two_nodes("analyze", "-l", "-j", "17", "-F", "json"))["jobs"]
+    assert analyzed["metadata"] == found["metadata"]
+    assert found["metadata"] == {"begin": "2026-01-31 00:00:00", "tags": ["a", "b"]}
 
 
 def test_deleting_nodes(two_nodes):

@@ -132,7 +132,7 @@ def _look_up(column: Column, node: Node, buckets: Mapping[Any, Sequence[NodeBuck
     if name == "hostname":
         return (node.hostname if node.exists else None) or node.private_ip or "tbd"
     if name in JOB_IDS:
-        return sorted(node.assignments)
+        return sorted(node.assignments, key=str)
     if column.mark == "/":
         left, total = _entry(node.available, name), _entry(node.resources, name)
         # a default stands in where there is neither

@@ -411,6 +411,15 @@ def _to_json(obj: object) -> Any:
     )
 
 
+def json_or_text(obj: object) -> Any:
+    """What JSON makes of an object, for `default` of `json.dumps`; of what it does not know, such
+    as a time that a driver notes on a job, the text."""
+    try:
+        return _to_json(obj)
+    except AssertionError:
+        return str(obj)
+
+
 def json_load(config: str | Mapping[str, Any]) -> dict[str, Any]:
     """Deprecated name of load_config."""
     warnings.warn("json_load is deprecated; use load_config", UserWarning, stacklevel=2)

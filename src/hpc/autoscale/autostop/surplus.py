@@ -61,7 +61,7 @@ def _refusal(
     name = str(node.name)
     if node.keep_alive:
         return Answer(Code.KEEP_ALIVE, f"{name} is to be kept alive (KeepAlive)", name)
-    jobs = sorted(set(node.assignments) - requests)
+    jobs = sorted(map(str, set(node.assignments) - requests))
     if jobs:
         more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
         return Answer(Code.HAS_WORK, f"{name} has work: {', '.join(jobs[:3])}{more}", name)

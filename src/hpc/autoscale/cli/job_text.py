@@ -4,7 +4,6 @@ them, as text or as JSON."""
 from __future__ import annotations
 
 import json
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results import Result
 from hpc.autoscale.tables import OutputFormat, print_rows
-from hpc.autoscale.util import json_dump
+from hpc.autoscale.util import json_or_text
 
 # of a status in front of its message
 _STATUS_WIDTH = 24
@@ -51,8 +50,7 @@ def print_jobs(jobs: Iterable[object], output_format: OutputFormat) -> None:
     handed over that is no job there is only what a pass calls it."""
     known = [job.to_dict() if isinstance(job, Job) else {"name": repr(job)} for job in jobs]
     if output_format == "json":
-        json_dump(known, sys.stdout)
-        print()
+        print(json.dumps(known, indent=2, default=json_or_text))
         return
     print_rows(_COLUMNS, map(_row, known), output_format=output_format, width=table_width())
 
@@ -100,8 +98,7 @@ def print_analysis(found: Analysis, output_format: OutputFormat, long: bool) -> 
     """Print what becomes of a job on stdout; with `long` also the job itself, and lines as long as
     they are."""
     if output_format == "json":
-        json_dump(_as_data(found, long), sys.stdout)
-        print()
+        print(json.dumps(_as_data(found, long), indent=2, default=json_or_text))
         return
     if long:
         print_jobs(found.jobs, "json")

@@ -44,7 +44,7 @@ def as_reported(node: Node) -> tuple[Own, Shared]:
 
 
 def _jobs(own: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(sorted(own["_Node__assignments"]))
+    return tuple(sorted(own["_Node__assignments"], key=str))
 
 
 def reported_alike(nodes: Sequence[Node], known: Sequence[Own], shared: Sequence[Shared]) -> int:

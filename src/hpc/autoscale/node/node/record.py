@@ -38,7 +38,7 @@ def to_dict(node: Node) -> dict[str, Any]:
         "operation-id": node.delayed_node_id.operation_id,
         "vm-size": node.vm_size,
         "location": node.location,
-        "job-ids": sorted(node.assignments),
+        "job-ids": sorted(node.assignments, key=str),
         "resources": copied(node.resources),
         "software-configuration": deepcopy(dict(node.software_configuration)),
         "available": copied(node.available),
