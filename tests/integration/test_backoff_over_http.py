@@ -426,7 +426,7 @@ def test_room_that_comes_in_the_same_pass_is_no_reason_to_wait_for_ever(tmp_path
         assert summary.deleted == ("htc-1",)
         (job,) = summary.unsatisfied
         assert job.verdict.line == (
-            "Job two waits: there is room for it by now, and the next pass tries again"
+            "Job two waits: the limit of nodearray htc (MaxCount) has 2 of 2 nodes in use"
         )
         site.wait(1200)
         assert site.run().unsatisfied == ()
