@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import re
 import shlex
@@ -131,9 +132,20 @@ def new_parser() -> argparse.ArgumentParser:
     one.add_argument("--raw", action="store_true", help="bytes as they are")
     one = add("wait", wait, "wait until jobs have ended; code 0 when all have succeeded")
     one.add_argument("id", nargs="+")
-    one.add_argument("--timeout", type=float, help=f"seconds; code {_TIMED_OUT} when they are over")
+    one.add_argument("--timeout", type=_seconds, help=f"seconds; code {_TIMED_OUT} when they are over")
     _add_of_operators(add)
     return parser
+
+
+def _seconds(text: str) -> float:
+    """Seconds of an option, as a number from 0 up to 1e9."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found <= 1e9:
+        raise argparse.ArgumentTypeError(f"expected seconds, from 0 to 1e9, found {text!r}")
+    return found
 
 
 def _add_of_operators(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -144,11 +156,11 @@ def _add_of_operators(add: Callable[..., argparse.ArgumentParser]) -> None:
     one.add_argument("--ready-file", help="made when the worker is up")
     one = add("drain", drain, "let workers take nothing more and leave")
     one.add_argument("host", nargs="?", help="those of a host; of all hosts without")
-    one.add_argument("--within", type=float, help="seconds, after which jobs run again elsewhere")
+    one.add_argument("--within", type=_seconds, help="seconds, after which jobs run again elsewhere")
     one = add("init", init, "start the embedded broker, and say where the queue is")
     one.add_argument("--stop", action="store_true", help="end the embedded broker")
     one = add("top", top, "watch the queue")
-    one.add_argument("--interval", type=float, default=2.0)
+    one.add_argument("--interval", type=_seconds, default=2.0)
     one.add_argument("--once", action="store_true")
     add("metrics", metrics, "print the queue for Prometheus")
     one = add("panic", panic, "stop everything: nothing begins, all is cancelled, workers leave")

@@ -258,6 +258,17 @@ def test_waiting_goes_on_until_the_job_has_ended(hpcq, queue, monkeypatch):
     hpcq("wait", "1")
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "1e20", "soon"])
+@pytest.mark.parametrize(
+    "words", [("top", "--interval"), ("drain", "--within"), ("wait", "1", "--timeout")]
+)
+def test_seconds_that_are_none_are_refused(queue, capsys, words, seconds):
+    """`nan` let workers end what they ran at once, and `inf` ended `top` with a stack trace."""
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*words[:-1], f"{words[-1]}={seconds}"])
+    assert f"expected seconds, from 0 to 1e9, found '{seconds}'" in capsys.readouterr().err
+
+
 def test_top_goes_on_until_it_is_interrupted(hpcq, monkeypatch):
     def interrupt(seconds):
         raise KeyboardInterrupt
