@@ -1,8 +1,10 @@
 """The commands plan and apply: what the next pass will do, and doing just that."""
 
+import errno
 import io
 import json
 import random
+import shutil
 import sys
 from collections import Counter
 
@@ -105,6 +107,27 @@ def test_the_limit_of_a_whole_cluster(site_command, tmp_path):
         answer = " ".join(site_command("explain", "j5").split())
         assert "the limit of the cluster (MaxCount) has 4 of 4 nodes in use" in answer
         assert "raise the limit of the cluster (MaxCount) by 2 nodes, to 6" in answer
+
+
+def test_files_that_only_others_may_read(site_command, tmp_path, monkeypatch):
+    """Are named with the reason: they were said to be directories."""
+
+    def refused(path, *more):
+        if str(path).endswith("requests.db"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return copy(path, *more)
+
+    copy = shutil.copyfile
+    with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as simulated:
+        site_command.serve(simulated)
+        simulated.new_jobs = lambda: [Job("a", [{"ncpus": 1}])]
+        site_command("autoscale")
+        (requests,) = tmp_path.rglob("requests.db")
+        requests.write_text("not SQLite's, so that it is copied byte by byte")
+        monkeypatch.setattr(shutil, "copyfile", refused)
+        for words in (["plan"], ["status"], ["whatif", "--set", "idle_timeout=1"]):
+            site_command(*words)
+            assert "requests.db: it cannot be read: Permission denied" in site_command.errors
 
 
 def test_caps_are_told(grid):

@@ -22,7 +22,7 @@ from hpc.autoscale.autoscaler.learning import (
     REQUESTS_FILE,
 )
 from hpc.autoscale.autostop import ledger
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.node.requests import file_of
 from hpc.autoscale.onpremises.workers import FILE as HOSTS_FILE
 from hpc.autoscale.requestsets.store import FILE as REQUEST_SETS_FILE
@@ -38,6 +38,8 @@ _OPTIONAL = {
     "gangsdb": GANGS_FILE,
 }
 _BESIDE_THE_HISTORY = (HOSTS_FILE, WEIGHTS_FILE)
+# What is said of the directory that stands where a file could not be copied.
+_IN_ITS_PLACE = "it is a directory"
 
 
 class StateCopy:
@@ -47,6 +49,7 @@ class StateCopy:
     def __init__(self, config: Mapping[str, Any], home: str) -> None:
         self._directory = TemporaryDirectory(prefix="hpc-autoscale-")
         self._site: dict[str, str] = {}
+        self._unread: dict[str, str] = {}  # copies of files that cannot be read, with the reason
         try:
             self.settings = self._copied(config, home)
         except BaseException:
@@ -77,7 +80,11 @@ class StateCopy:
         return self._copy(path, f"{len(self._site)}-{os.path.basename(path)}")
 
     def in_words(self, text: str) -> str:
-        """A text in which the files of the site stand where the copies were named."""
+        """A text in which the files of the site stand where the copies were named, and why those
+        cannot be read of which there is no copy."""
+        for copy, reason in self._unread.items():
+            if copy in text:
+                text = text.replace(_IN_ITS_PLACE, reason)
         for copy, site in self._site.items():
             text = text.replace(copy, site)
         return text
@@ -116,7 +123,12 @@ class StateCopy:
         copy = os.path.join(self._directory.name, name)
         self._site[copy] = os.path.abspath(path)
         if os.path.exists(path):
-            _copy_file(path, copy)
+            try:
+                _copy_file(path, copy)
+            except OSError as error:
+                # whoever opens the copy is to fail as whoever opens the file would
+                os.makedirs(copy, exist_ok=True)
+                self._unread[copy] = unreadable(error)
         return copy
 
 
@@ -130,8 +142,4 @@ def _copy_file(path: str, copy: str) -> None:
         return
     with suppress(OSError):
         os.unlink(copy)
-    try:
-        shutil.copyfile(path, copy)
-    except OSError:
-        # whoever opens the copy is to fail as whoever opens the file would
-        os.makedirs(copy, exist_ok=True)
+    shutil.copyfile(path, copy)
