@@ -132,7 +132,9 @@ def new_parser() -> argparse.ArgumentParser:
     one.add_argument("--raw", action="store_true", help="bytes as they are")
     one = add("wait", wait, "wait until jobs have ended; code 0 when all have succeeded")
     one.add_argument("id", nargs="+")
-    one.add_argument("--timeout", type=_seconds, help=f"seconds; code {_TIMED_OUT} when they are over")
+    one.add_argument(
+        "--timeout", type=_seconds, help=f"seconds; code {_TIMED_OUT} when they are over"
+    )
     _add_of_operators(add)
     return parser
 
@@ -156,7 +158,9 @@ def _add_of_operators(add: Callable[..., argparse.ArgumentParser]) -> None:
     one.add_argument("--ready-file", help="made when the worker is up")
     one = add("drain", drain, "let workers take nothing more and leave")
     one.add_argument("host", nargs="?", help="those of a host; of all hosts without")
-    one.add_argument("--within", type=_seconds, help="seconds, after which jobs run again elsewhere")
+    one.add_argument(
+        "--within", type=_seconds, help="seconds, after which jobs run again elsewhere"
+    )
     one = add("init", init, "start the embedded broker, and say where the queue is")
     one.add_argument("--stop", action="store_true", help="end the embedded broker")
     one = add("top", top, "watch the queue")

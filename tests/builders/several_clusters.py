@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from builders.waiting_queue import WaitingQueue
@@ -73,19 +74,22 @@ class Clusters:
 
 @contextmanager
 def several_clusters(
-    home: Path, quotas: Mapping[str, int | None], **array: Any
+    home: Path,
+    quotas: Mapping[str, int | None],
+    limits: Mapping[str, int] = MappingProxyType({}),
+    **array: Any,
 ) -> Iterator[Clusters]:
     """Clusters by name, with how many nodes of four cores the quota of the region of each allows;
-    None for any number. `array`: more of the nodearray of each."""
+    None for any number. `limits`: those of each cluster, `array`: more of the nodearray of each."""
     with ExitStack() as stack:
         servers = {}
         for name, nodes in quotas.items():
             region = REGIONS.get(name, "eastus")
-            limits = {} if nodes is None else {"quota": 4 * nodes}
+            quota = {} if nodes is None else {"quota": 4 * nodes}
             arrays = {"htc": {"machine_types": [SIZE], **array}}
             description = {
-                "clusters": {"c": {"region": region, "nodearrays": arrays}},
-                "regions": {region: limits},
+                "clusters": {"c": {"region": region, "nodearrays": arrays, **limits}},
+                "regions": {region: quota},
             }
             servers[name] = stack.enter_context(serve(description))
         before = clock.use_clock(clock.Clock())

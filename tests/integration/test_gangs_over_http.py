@@ -11,6 +11,7 @@ from builders.failing_cloud import F2, F4, REGION, a_site
 from builders.several_clusters import SIZE, several_clusters
 from hpc.autoscale import cli
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.gangs.file import GangFile
 from hpc.autoscale.job.job import Job
 
 ONE = {"htc": {"machine_types": [F2], "placement_groups": ["a", "b"]}}
@@ -273,3 +274,22 @@ def test_a_group_of_a_request_set_is_released_in_time(tmp_path):
         summary = site.run()
         assert len(summary.deleted) == 5
         assert "gang request:" in str(summary.notes)
+
+
+def test_a_file_of_gangs_of_an_earlier_version(tmp_path):
+    """Is read, and written as one of today; of which cluster a place is its nodearray tells."""
+    path = tmp_path / "gangs.db"
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        for table in GangFile.TABLES:
+            db.execute(table.replace(", cluster TEXT", ""))
+        row = ("j", "east/mpi", "F4", "eastus", 1, "pg0", "kind", 8, 2, 1, 1, 99.0)
+        db.execute(f"INSERT INTO shortfalls VALUES ({', '.join('?' * 12)})", row)
+        db.execute("PRAGMA user_version = 1")
+        db.commit()
+    file = GangFile(str(path))
+    (short,) = file.read()[1]
+    assert short.place.facts().cluster == "east"
+    known = short._replace(place=short.place._replace(nodearray="render", cluster="east"))
+    file.write([], [known])
+    assert file.read() == ([], [known])
+    assert known.place.offer == short.place.offer

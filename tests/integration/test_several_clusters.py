@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -277,14 +278,20 @@ def test_regions_of_one_cluster_go_by_the_same_rules(tmp_path):
 
 
 @pytest.fixture
-def azscale(clusters, tmp_path, monkeypatch, capsys):
+def azscale(clusters, azscale_of):
     """Run a command of azscale; what it printed, and what it said on stderr."""
+    return partial(azscale_of, clusters)
+
+
+@pytest.fixture
+def azscale_of(tmp_path, monkeypatch, capsys):
+    """The same for other clusters, which come before the command."""
     monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
     monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
     path = tmp_path / "autoscale.json"
 
-    def run(command, *args, code=0):
+    def run(clusters, command, *args, code=0):
         path.write_text(json.dumps(clusters.config))
         path.chmod(0o600)
         ended = 0
@@ -418,3 +425,43 @@ def test_what_is_in_doubt_in_all_clusters_is_asked_about_side_by_side(clusters, 
     monkeypatch.setattr(Session, "read", read_together)
     summary = clusters.run(20)
     assert (summary.errors, summary.created, len(asked)) == ((), (), 3)
+
+
+def test_a_dynamic_array_rests_with_the_cluster_that_it_extends(tmp_path, azscale_of):
+    """Whatever it is called: what Azure takes back there rests in that cluster, in its other
+    nodearrays too, and in no array of another cluster of the same region."""
+    with several_clusters(tmp_path, {"one": None, "two": None}, spot=True) as clusters:
+        azscale = partial(azscale_of, clusters)
+        left = {"Name": "left", "Dynamic": True, "Extends": "one/htc"}
+        right = {"Name": "right", "Dynamic": True, "Extends": "two/htc"}
+        wish = tmp_path / "wish.json"
+        wish.write_text(json.dumps([{**left, "TargetCount": 2}, {**right, "TargetCount": 1}]))
+        azscale("request", "--file", str(wish))
+        clusters.after(60)
+        azscale("autoscale")
+        clusters["one"].cluster("c").evict("left-1")
+        clusters.after(5)
+        azscale("autoscale")
+        rows = json.loads(azscale("buckets", "-o", "nodearray,backoff", "-F", "json"))
+        assert {row["nodearray"] for row in rows if row["backoff"]} == {"left", "one/htc"}
+        wish.write_text(json.dumps([{**left, "TargetCount": 2}, {**right, "TargetCount": 4}]))
+        azscale("request", "--file", str(wish))
+        assert clusters.counts() == {"one": 2, "two": 4}  # one of them is being evicted
+        assert len(clusters["one"].journal.entries(event="created")) == 2
+
+
+def test_nodes_of_dynamic_arrays_count_for_the_limit_of_their_cluster(tmp_path, azscale_of):
+    """So that no node is planned that the server refuses."""
+    with several_clusters(
+        tmp_path, {"one": None, "two": None}, limits={"max_count": 3}
+    ) as clusters:
+        azscale = partial(azscale_of, clusters)
+        wish = tmp_path / "wish.json"
+        array = {"Name": "left", "Dynamic": True, "Extends": "one/htc"}
+        wish.write_text(json.dumps([{**array, "TargetCount": 2}]))
+        azscale("request", "--file", str(wish))
+        wish.write_text(json.dumps([{**array, "TargetCount": 5}]))
+        azscale("request", "--file", str(wish))
+        assert clusters.counts() == {"one": 3, "two": 0}
+        said = " ".join(azscale("explain", "request:standard/left").split())
+        assert "the limit of cluster one (MaxCount) has 3 of 3 nodes in use" in said

@@ -21,13 +21,14 @@ from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remember
 from hpc.autoscale.backoff.law import Backoff, Policy
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Record
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
-from hpc.autoscale.config.clusters import split_name
+from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.requestsets.dynamic import array_in
 
 Draw = Callable[[Subject, Backoff | None], float]
 Place = tuple[str, str, str]
@@ -518,7 +519,7 @@ class Holds:
         logging.warning("%s; what fails is not remembered", error)
 
     def _facts_of(self, record: Record, by_place: Mapping[Place, NodeBucket]) -> BucketFacts | None:
-        array, size = str(record.get("Template")), str(record.get("MachineType"))
+        array, size = array_in(record), str(record.get("MachineType"))
         place = (array, size, str(record.get("PlacementGroupId") or ""))
         if place not in self._facts:
             bucket = by_place.get(place) or by_place.get((array, size, ""))
@@ -537,7 +538,7 @@ def facts_of(bucket: NodeBucket | Node) -> BucketFacts:
         bool(bucket.spot),
         vm_sizes.quota_family(bucket.location, bucket.vm_size),
         str(bucket.placement_group or ""),
-        split_name(str(bucket.nodearray))[0],
+        cluster_of_bucket(str(bucket.bucket_id), str(bucket.nodearray)),
     )
 
 

@@ -42,6 +42,16 @@ def split_name(name: str) -> tuple[str, str]:
     return (cluster, own) if separator else ("", name)
 
 
+def cluster_of_bucket(bucket_id: str, nodearray: str) -> str:
+    """The cluster that a bucket is of, empty where there is one only.
+
+    A dynamic array is called as its reporters like, so it is the id that tells: that of the bucket
+    which it extends, and its own name after it.
+    """
+    of_server = bucket_id.removesuffix(f"{SEPARATOR}{nodearray}")
+    return split_name(of_server)[0] or split_name(nodearray)[0]
+
+
 def cluster_named(name: str, clusters: Collection[str]) -> str | None:
     """The first of some clusters that stands before a name, or that a shell pattern of names has
     there; None where none does."""

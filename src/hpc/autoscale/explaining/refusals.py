@@ -15,7 +15,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.holds import HeldBack, ShutOff
-from hpc.autoscale.config.clusters import cluster_named, split_name
+from hpc.autoscale.config.clusters import cluster_named, cluster_of_bucket
 from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.explaining.codes import AFTER_LIMITS, CODES, OF_BACKOFF
@@ -478,7 +478,7 @@ def _empty_pool(reject: Reject) -> Found:
 def unusable_cause(bucket: NodeBucket, reason: str) -> Found:
     """A bucket that nobody can use, and why."""
     if reason == "ClusterAway":
-        return _cluster_away(split_name(bucket.nodearray)[0])
+        return _cluster_away(cluster_of_bucket(str(bucket.bucket_id), bucket.nodearray))
     code = _REASONS.get(reason, "SizeUnusable")
     if code == "NodearrayDisabled":
         text = f"nodearray {bucket.nodearray} is disabled (autoscale.enabled=false)"

@@ -19,17 +19,20 @@ class GangFileError(AutoscaleError):
 
 
 class Place(NamedTuple):
-    """Where all nodes of a gang are: a bucket of a placement group, or of none (an empty text)."""
+    """Where all nodes of a gang are: a bucket of a placement group, or of none (an empty text).
+    `cluster`: of which cluster it is, where there are several; files of earlier versions do not
+    say, and then its nodearray tells."""
 
     nodearray: str
     vm_size: str
     location: str
     spot: bool
     group: str = ""
+    cluster: str = ""
 
     def facts(self, family: str = "") -> BucketFacts:
         """What of it decides which failures concern it. `family`: whose quota it is charged to."""
-        cluster = split_name(self.nodearray)[0]
+        cluster = self.cluster or split_name(self.nodearray)[0]
         return BucketFacts(*self[:4], family, self.group, cluster)
 
     @property
@@ -83,15 +86,21 @@ class GangFile(SqliteFile):
     """The file at `path`."""
 
     NAME = "gangs"
-    VERSION = 1
+    VERSION = 2
     TABLES = (
         "CREATE TABLE gatherings (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
         " placement_group TEXT, size INTEGER, goal INTEGER, asked REAL, deadline REAL, seen REAL,"
-        " others TEXT)",
+        " others TEXT, cluster TEXT)",
         "CREATE TABLE shortfalls (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
         " placement_group TEXT, kind TEXT, units INTEGER, size INTEGER, had INTEGER, times INTEGER,"
-        " until REAL)",
+        " until REAL, cluster TEXT)",
     )
+    UPGRADES: Mapping[int, Sequence[str]] = {
+        1: (
+            "ALTER TABLE gatherings ADD COLUMN cluster TEXT DEFAULT ''",
+            "ALTER TABLE shortfalls ADD COLUMN cluster TEXT DEFAULT ''",
+        )
+    }
     ERROR = GangFileError
     REMEDY = "delete it; then it is forgotten for which gangs nodes were asked for"
 
@@ -111,12 +120,15 @@ class GangFile(SqliteFile):
             db.execute("DELETE FROM gatherings")
             db.execute("DELETE FROM shortfalls")
             db.executemany(
-                f"INSERT INTO gatherings VALUES ({_marks(12)})",
-                [(_kept(g.job), *g.place, *g[2:-1], json.dumps(g.others)) for g in gatherings],
+                f"INSERT INTO gatherings VALUES ({_marks(13)})",
+                [
+                    (_kept(g.job), *g.place[:5], *g[2:-1], json.dumps(g.others), g.place.cluster)
+                    for g in gatherings
+                ],
             )
             db.executemany(
-                f"INSERT INTO shortfalls VALUES ({_marks(12)})",
-                [(_kept(s.job), *s.place, *s[2:]) for s in shortfalls],
+                f"INSERT INTO shortfalls VALUES ({_marks(13)})",
+                [(_kept(s.job), *s.place[:5], *s[2:], s.place.cluster) for s in shortfalls],
             )
 
 
@@ -147,7 +159,8 @@ def _marks(count: int) -> str:
 
 def _place(row: Sequence[Any]) -> Place:
     nodearray, vm_size, location, spot, group = row[1:6]
-    return Place(nodearray, vm_size, location, bool(spot), group)
+    cluster = str(row[12]) if len(row) > 12 else ""
+    return Place(nodearray, vm_size, location, bool(spot), group, cluster)
 
 
 def _is_placed(row: Sequence[Any]) -> bool:

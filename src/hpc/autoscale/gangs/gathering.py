@@ -25,6 +25,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.holds import ShutOff
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM
 from hpc.autoscale.backoff.settings import LEARNS
+from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.errors import ConfigurationException, counted
 from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
 from hpc.autoscale.job.job import Job, Outcome
@@ -411,6 +412,7 @@ def _place_of(node: Node) -> Place:
         str(node.location),
         bool(node.spot),
         str(node.placement_group or ""),
+        cluster_of_bucket(str(node.bucket_id), str(node.nodearray)),
     )
 
 

@@ -45,8 +45,8 @@ class DynamicArray(NamedTuple):
     @property
     def key(self) -> str:
         """What its records go by: an array that was made of another nodearray before has nodes of
-        either."""
-        return f"{self.name} of {self.extends}"
+        either. It begins as that nodearray does, with the cluster where there are several."""
+        return f"{self.extends} for {self.name}"
 
     def takes(self, vm_size: str) -> bool:
         """Whether new nodes may have this size."""
