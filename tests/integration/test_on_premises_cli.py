@@ -40,6 +40,14 @@ def test_commands_for_nodes_of_the_cloud_refuse_them(site, verb, insists):
     assert "[NotManaged]" in site.errors
 
 
+def test_what_a_host_lacks_is_told_in_words(site):
+    """It was `InsufficientResource: Node[name=rack-1 attr=ncpus] has ...`."""
+    site.scheduler.queue("big", slots=1, ncpus=1000)
+    said = " ".join(site("explain", "big").split())
+    assert "rack-1 has 8 of 'ncpus', and 1000 is needed" in said
+    assert "Node[" not in said and "InsufficientResource" not in said
+
+
 def test_they_are_listed(site):
     """By nodes, with their state, and by buckets, without room for more."""
     columns = ["-o", "name,nodearray,state,ncpus", "-F", "json"]

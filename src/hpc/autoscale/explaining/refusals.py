@@ -7,6 +7,7 @@ same is said are one cause, which names them.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -131,7 +132,7 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
         note(_read(refused, why, known), refused.bucket)
     of_pools = [pool for pool in why.unpaid if pool.reject() is not None]
     for answer in [] if of_pools else why.answers:
-        said = in_words("; ".join(answer.reasons) or answer.message, LONGEST_TEXT)
+        said = _of_a_machine("; ".join(answer.reasons) or answer.message)
         note(Found("Constraint", (said,), said), None)
     for pool in why.unpaid:
         note(pool_cause(pool, why.request.units), None)
@@ -140,6 +141,12 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
     for each in found.values():
         _finish(each, job)
     return sorted(found.values(), key=_order)
+
+
+def _of_a_machine(answer: str) -> str:
+    """What a machine that cannot be ordered refuses, such as a host on premises, by its name."""
+    said = re.sub(r"(?:\b\w+: )?Node\[name=(.+?) attr=[^\]]+\]", r"\1", answer)
+    return in_words(said, LONGEST_TEXT)
 
 
 def cause_of(found: Found) -> Cause:
