@@ -292,7 +292,13 @@ def test_a_machine_that_is_not_of_the_cluster(azscale):
         assert "nobody needs it; CycleCloud does not manage it, so it is left alone" in said
         standing = json.loads(azscale("status", "-F", "json"))
         assert [each for each in standing["limits"] if "null" in each["name"]] == []
-        assert standing["jobs"] == {"run": 1, "will_start": 0, "stuck": 0, "served": 0}
+        assert standing["jobs"] == {
+            "run": 1,
+            "will_start": 0,
+            "stuck": 0,
+            "served": 0,
+            "workers": 0,
+        }
         assert json.loads(azscale("plan", "-F", "json"))["changes"] == []
 
 

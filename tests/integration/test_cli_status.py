@@ -26,6 +26,7 @@ import json, os
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.workers import WorkerDemand
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -37,6 +38,8 @@ class Driver(GenericDriver):
         for name, host in said["running"].items():
             jobs.append(Job(name, {"ncpus": 4}, executing_hostnames=[host]))
             jobs[-1].metadata["job_state"] = "running"
+        if said["workers"]:
+            jobs += WorkerDemand(waiting=said["workers"], name="short").jobs()
         return jobs, [SchedulerNode(host, {"ncpus": 4}) for host in said["hosts"]]
 """
 
@@ -64,9 +67,10 @@ class Site:
         (home / "statusdriver.py").write_text(DRIVER)
         self.jobs()
 
-    def jobs(self, hosts=(), running=None, **waiting):
-        """What the scheduler has."""
+    def jobs(self, hosts=(), running=None, workers=0, **waiting):
+        """What the scheduler has; `workers`: how many are wanted by number."""
         said = {"waiting": waiting, "running": running or {}, "hosts": list(hosts)}
+        said["workers"] = workers
         (self.home / "jobs.json").write_text(json.dumps(said))
 
     def __call__(self, command, *args):
@@ -101,13 +105,34 @@ def site(simulator, tmp_path, monkeypatch, capsys):
 def test_request_sets_are_no_jobs(site, simulator):
     """What they want is said to be served when its nodes are there or come, and not to wait."""
     site("request", "--name", "htc", "--instancecount", "2")
-    assert site.stands()["jobs"] == {"run": 0, "will_start": 0, "stuck": 0, "served": 1}
+    assert site.stands()["jobs"] == {
+        "run": 0,
+        "will_start": 0,
+        "stuck": 0,
+        "served": 1,
+        "workers": 0,
+    }
     simulator.clock.settle()
     said = site("status")
     assert "jobs: 0 running, 0 waiting for nodes or a place, 0 stuck" in said
     assert "request sets: 1 wish served" in said
     site("request", "--name", "htc", "--instancecount", "9")
-    assert site.stands()["jobs"] == {"run": 0, "will_start": 0, "stuck": 1, "served": 0}
+    assert site.stands()["jobs"] == {
+        "run": 0,
+        "will_start": 0,
+        "stuck": 1,
+        "served": 0,
+        "workers": 0,
+    }
+
+
+def test_workers_that_are_wanted_by_number_are_no_request_sets(site):
+    """Nobody has reported any."""
+    site.jobs(workers=2)
+    counted = {"run": 0, "will_start": 0, "stuck": 0, "served": 0, "workers": 1}
+    assert site.stands()["jobs"] == counted
+    said = site("status")
+    assert "workers by number: 1 demand served" in said and "request sets" not in said
 
 
 def test_how_things_stand(site, simulator):
@@ -125,7 +150,7 @@ def test_how_things_stand(site, simulator):
     journal = len(simulator.journal.entries(event="created"))
     found = site.stands()
     assert found["nodes"] == {"busy": 1, "idle": 2}
-    assert found["jobs"] == {"run": 1, "will_start": 2, "stuck": 1, "served": 0}
+    assert found["jobs"] == {"run": 1, "will_start": 2, "stuck": 1, "served": 0, "workers": 0}
     (limit,) = [each for each in found["limits"] if "standardFSv2Family" in each["name"]]
     assert (limit["used"], limit["planned"], limit["most"], limit["unit"]) == (12, 0, 12, "cores")
     (stuck,) = found["stuck"]

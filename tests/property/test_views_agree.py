@@ -210,7 +210,7 @@ def check_standing(world, asked, plan):
     waiting = those_that_wait(world, plan)
     assert stands["jobs"]["stuck"] == len(waiting)
     assert sum(group["count"] for group in stands["stuck"]) == len(waiting)
-    are_to = stands["jobs"]["will_start"] + stands["jobs"]["served"]
+    are_to = sum(stands["jobs"][key] for key in ("will_start", "served", "workers"))
     assert are_to == plan["jobs"] - len(waiting) - len(running)
     assert len(jobs) <= plan["jobs"]  # requests are among those of a plan
     there = sum(count for state, count in stands["nodes"].items() if state != "planned")

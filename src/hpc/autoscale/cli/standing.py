@@ -42,7 +42,7 @@ from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
-from hpc.autoscale.requestsets.demand import WantedNodes
+from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes
 from hpc.autoscale.requestsets.dynamic import array_of
 from hpc.autoscale.util import partition
 from hpc.autoscale.workers.keeping import is_booting
@@ -90,9 +90,9 @@ class Standing:
     """How things stand at a time. `clusters`: names with where they are. `away`: why some of them
     are set aside, by name, as among the `problems`. `jobs`: how many `run`, `will_start` when nodes
     that boot or are planned are there, and are `stuck`; and how many wishes of request sets are
-    `served`, with nodes that are there or come. `last_pass` is when
-    the last pass ended, `next_pass` when the next one of its loop is due: unix times, None when
-    unknown, `next_pass` also when no loop made the last one.
+    `served`, and demands of `workers` by number, with nodes that are there or come. `last_pass` is
+    when the last pass ended, `next_pass` when the next one of its loop is due: unix times, None
+    when unknown, `next_pass` also when no loop made the last one.
     `last_end`: how the last one ended, None when unknown. `loop_is_gone`: the process of the loop
     that made it has ended, as far as that is seen from here."""
 
@@ -313,17 +313,20 @@ def _aside(
 
 def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
     """How many jobs run, as the queue or the hosts have it, are to start, and are stuck; and how
-    many wishes are served, which are no jobs. `stuck`: the names of those that are."""
+    many wishes and demands of workers are served, which are no jobs. `stuck`: the names of those
+    that are."""
     jobs = noted.jobs
     names = set(stuck)
-    served = sum(isinstance(job, WantedNodes) and job.name not in names for job in jobs)
+    wanted = [job for job in jobs if isinstance(job, WantedNodes) and job.name not in names]
+    served = sum(isinstance(job, RequestJob) for job in wanted)
     run = sum(_is_running(job) for job in jobs)
     elsewhere = noted.assigned.difference(map(_name_of, jobs))
     return {
         "run": run + len(elsewhere),
-        "will_start": max(0, len(jobs) - served - run - len(stuck)),
+        "will_start": max(0, len(jobs) - len(wanted) - run - len(stuck)),
         "stuck": len(stuck),
         "served": served,
+        "workers": len(wanted) - served,
     }
 
 
