@@ -574,6 +574,23 @@ def test_a_journal_that_cannot_be_read_on_shows_what_was_read(journal: Path) -> 
         assert "found version 99" in text and "Nodes by bucket" in text
 
 
+def test_a_directory_that_cannot_be_read_is_said_on_the_page(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No answer at all was given while the user of the server may not read the journal."""
+
+    def refused(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    application = LiveApplication(LivePage(str(journal), MockClock(START)))
+    status, _, text = ask(application)
+    assert status == "200 OK" and f"journal {journal}: Permission denied" in text
+    assert ask(application, "/healthz")[0] != "200 OK"
+    monkeypatch.undo()
+    assert "Nodes by bucket" in ask(LiveApplication(LivePage(str(journal), MockClock(START))))[2]
+
+
 def test_limits_of_several_clusters_are_their_own() -> None:
     record = a_pass_record(0)
     record.status = {"parts": {"east": a_status(4, 40), "west": a_status(8, 40)}}

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from hpc.autoscale.journal.errors import JournalError
 from hpc.autoscale.journal.files import files_in
 from hpc.autoscale.journal.reader import FilePasses
 from hpc.autoscale.journal.records import PassRecord
@@ -51,7 +52,10 @@ class Follower:
         `anew` is called first where the journal is another one than before: then all its passes
         are handed over. JournalError when there is no journal, or when it cannot be read.
         """
-        stamps = _stamps(files_in(self.path))
+        try:
+            stamps = _stamps(files_in(self.path))
+        except OSError as error:
+            raise JournalError(f"journal {self.path}: {error.strerror or error}") from error
         if stamps == self._stamps:
             return False
         if not self._goes_on(stamps):
