@@ -7,8 +7,11 @@ from dataclasses import asdict
 
 import pytest
 
+from builders.failing_cloud import F4, a_site
 from builders.fake_scheduler import cluster, now, raising
 from builders.several_clusters import several_clusters
+from builders.site_commands import site_command as site_command
+from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli import GenericDriver
@@ -206,3 +209,14 @@ def test_weights_that_are_worked_out_are_those_of_then(tmp_path, run, cluster, n
     weights = {"provider": "static", "static": {"westus2": 1}}
     assert run(site, packing={"policy": auto}, weights=weights).created
     is_same(tmp_path, 1)
+
+
+def test_a_driver_that_asks_for_the_time_in_validate_nodes(site_command, tmp_path, monkeypatch):
+    """As those of hpcq and Celery do: each replay said that the pass had asked more often."""
+    with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as simulated:
+        site_command.serve(simulated, journal={"directory": str(tmp_path / "journal")})
+        driver = sys.modules["driver_of_a_site"].Driver
+        monkeypatch.setattr(driver, "validate_nodes", lambda *_: clock.time())
+        simulated.new_jobs = lambda: [Job("a", [{"ncpus": 1}])]
+        site_command("autoscale")
+        assert "1 pass: 1 the same, 0 different" in site_command("replay") + site_command.errors
