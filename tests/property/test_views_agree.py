@@ -18,11 +18,14 @@ import pytest
 from builders.plan_queue import DriverOfQueue, PlanCLI
 from builders.plan_worlds import F2, F4, PlanWorld, truth
 from hpc.autoscale.cli.autoscaling import PassIncomplete
+from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.cli.status import StatusCommands
+from hpc.autoscale.explaining.of_jobs import explain_job
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal import Journal, showing
 from hpc.autoscale.report.history import of_records
+from hpc.autoscale.results.verdicts import Stand
 
 SITES = int(os.environ.get("VIEW_SITES", "2"))
 """So many sites are drawn; more with `VIEW_SITES`."""
@@ -30,8 +33,9 @@ SITES = int(os.environ.get("VIEW_SITES", "2"))
 FIRST = int(os.environ.get("VIEW_FIRST", "0"))
 """The seed of the first of them."""
 
-FOUND = (10, 17)
-"""Sites at which something was found once: nodes of dynamic arrays, and a gang that gathers."""
+FOUND = (10, 17, 104)
+"""Sites at which something was found once: nodes of dynamic arrays, a gang that gathers, and a node
+that is off and goes."""
 
 IN_MEMORY = "/dev/shm"
 PASSES = int(os.environ.get("VIEW_PASSES", "7"))
@@ -136,14 +140,18 @@ def asked(capsys):
     return ask
 
 
+def waiting_in(plan):
+    """The jobs of a plan that wait, whether a pass can look at them or not."""
+    return [*plan["waiting"], *(each for each in plan["set_aside"] if each["never"])]
+
+
 def compared(plan):
     """What of a plan `whatif` has."""
     counts = Counter()
     for row in plan["changes"]:
         if row["action"] in ("create", "start", "delete"):
             counts[row["action"], row["bucket"]] += row["count"]
-    waiting = [(each["job"], each["never"]) for each in plan["waiting"]]
-    waiting += [(each["job"], True) for each in plan["set_aside"]]
+    waiting = [(each["job"], each["never"]) for each in waiting_in(plan)]
     return (
         *(plan["jobs"], plan["jobs"] - len(waiting), counts, plan["cost_per_hour"]),
         *(sorted(waiting), plan["errors"]),
@@ -185,10 +193,12 @@ def check_questions(world, asked, plan, question):
     assert of_whatif(said["now"]) == compared(plan)
     nodes = asked(world, "nodes", [], ["name", "exists", "managed"], "json")
     there = sum(each["exists"] and each["managed"] for each in nodes)
+    off = {each["name"] for each in nodes if not each["exists"]}
     come, go = (
         sum(row["count"] for row in plan["changes"] if row["action"] in actions)
         for actions in (("create", "start"), ("delete",))
     )
+    go -= sum(row["action"] == "delete" and row["node"] in off for row in plan["changes"])
     assert plan["errors"] or said["now"]["nodes_after"] == there + come - go
     before = copy.deepcopy(world.settings)
     for key, value in question.items():
@@ -204,10 +214,12 @@ def check_questions(world, asked, plan, question):
 def check_standing(world, asked, plan):
     """What `status` says, beside the plan, the nodes and the jobs."""
     stands = asked(world, "status", output_format="json")
-    nodes = asked(world, "nodes", [], ["name", "state"], "json")
+    nodes = asked(world, "nodes", [], ["name", "state", "exists", "managed"], "json")
     jobs = asked(world, "jobs")
     running = those_that_run(world)
-    waiting = those_that_wait(world, plan)
+    waiting = waiting_in(plan)
+    assert not {each["job"] for each in waiting} & running
+    check_explained(world, plan)
     assert stands["jobs"]["stuck"] == len(waiting)
     assert sum(group["count"] for group in stands["stuck"]) == len(waiting)
     are_to = sum(stands["jobs"][key] for key in ("will_start", "served", "workers"))
@@ -220,6 +232,19 @@ def check_standing(world, asked, plan):
     left = sum(each["command"] == "create" for each in plan["refused"])
     assert plan["errors"] or stands["nodes"].get("planned", 0) == planned + left
     assert stands["cost"] == plan["cost_per_hour"]["before"]
+    paid = sum(each["exists"] and each["managed"] for each in nodes)
+    assert plan["errors"] or stands["paid"] == paid
+
+
+def check_explained(world, plan):
+    """What `explain` says of jobs that no pass can look at, beside the plan."""
+    if not plan["set_aside"]:
+        return
+    with world.time():
+        scene = look(world.config, world.driver)
+        for each in plan["set_aside"]:
+            is_never = explain_job(each["job"], scene).stand is Stand.NEVER
+            assert is_never == each["never"]
 
 
 def those_that_run(world):
@@ -228,20 +253,13 @@ def those_that_run(world):
     return {name for name, job in every.items() if getattr(job, "executing_hostnames", None)}
 
 
-def those_that_wait(world, plan):
-    """The jobs of a plan that wait, whether a pass can look at them or not."""
-    running = those_that_run(world)
-    every = [*plan["waiting"], *plan["set_aside"]]
-    return [each for each in every if each["job"] not in running]
-
-
 def check_record(world, plan, record, is_whole):
     """The record of the pass, and the report of it, beside the plan. `is_whole`: nothing went
     wrong, so that all was done."""
     (sample,) = of_records([record]).samples
     row = dict(zip(showing.COLUMNS, showing.rows([record])[0], strict=True))
     assert sample.jobs == plan["jobs"]
-    waiting = len(those_that_wait(world, plan))
+    waiting = len(waiting_in(plan))
     assert sum(sample.waiting.values()) == row["waiting"] == waiting
     if not is_whole:
         return

@@ -56,6 +56,13 @@ def test_jobs_that_are_set_aside_are_told_why(run, scheduler):
     assert "expected a walltime" in verdict.line
 
 
+def test_of_a_job_that_runs_and_cannot_be_read_nothing_is_told(run, scheduler):
+    """It waits for nothing."""
+    scheduler.jobs = [a_job("one"), UnusableJob("bad", "no walltime", ["host-1"])]
+    assert [job.runs for job in run().set_aside] == [True]
+    assert scheduler.explained == []
+
+
 def test_an_error_of_the_hook_is_a_note_and_tried_again(run, scheduler):
     """The pass is as good as without; after three it is given up until the next one."""
     scheduler.jobs = [a_job(f"big{number}", tasks=TOO_MANY) for number in range(8)]

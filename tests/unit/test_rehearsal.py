@@ -14,6 +14,7 @@ from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ReadOnlyModeException
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.node import pricing
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.rehearsal import Cost, PlannedChange, changes, rehearse
@@ -170,6 +171,19 @@ def test_creates_are_one_row_for_each_bucket(look, scheduler):
         ("1",),
     )
     assert (row.reason, row.price_per_hour) == ("for job 1", round(3 * F4, 6))
+
+
+def test_a_job_that_runs_can_run(look, scheduler):
+    """Also one that cannot be read; of one that waits that is the end of it."""
+    runs = UnusableJob("runs", "no walltime", ["host-1"])
+    scheduler.jobs = [a_job("one"), runs, UnusableJob("waits", "no walltime")]
+    found = look()
+    assert [job.name for job in found.never] == ["waits"]
+    details = list(found.summary.details())
+    assert details == [
+        ("waits", "job waits set aside: no walltime"),
+        ("note", "job runs set aside: no walltime"),
+    ]
 
 
 def test_creates_are_those_after_limits_and_caps(look, scheduler):

@@ -96,6 +96,12 @@ def checked(job: object) -> Job:
     return job
 
 
+def is_running(job: object) -> bool:
+    """Whether a driver says of a job, which need not be one, that it runs."""
+    metadata = getattr(job, "metadata", None) or {}
+    return metadata.get("job_state") == "running" or bool(getattr(job, "executing_hostnames", None))
+
+
 def _name(entry: Entry, number: int, name: Callable[[Entry], str]) -> str:
     """What to call an entry that may be anything."""
     try:

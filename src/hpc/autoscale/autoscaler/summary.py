@@ -127,10 +127,12 @@ class UnsatisfiedJob:
 
 @dataclass(frozen=True)
 class SetAsideJob:
-    """A job that could not be looked at; the others were."""
+    """A job that could not be looked at; the others were. `runs`: the driver says where it runs, so
+    that it wants nothing."""
 
     name: str
     reason: str
+    runs: bool = False
 
     def __str__(self) -> str:
         return f"job {self.name} set aside: {self.reason}"
@@ -348,8 +350,10 @@ class PassSummary:
         went wrong. `judge_all`: as for `stuck_jobs`."""
         if self.cost is not None:
             yield "note", f"new nodes: {self.cost}"
+        aside = partition(self.set_aside, lambda job: job.runs)
         rest: list[tuple[Detail, Sequence[object]]] = [
-            ("waits", self.set_aside),
+            ("waits", aside.get(False, ())),
+            ("note", aside.get(True, ())),
             ("note", self.notes),
             ("error", self.errors),
         ]

@@ -99,6 +99,8 @@ class Telling:
         if name in waiting:
             return waiting[name].verdict
         if name in set_aside:
+            if set_aside[name].runs:
+                return None
             text = set_aside[name].reason
             line = f"Job {name} is set aside: {text}"
             cause = Cause("SetAside", text)

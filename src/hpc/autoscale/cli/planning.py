@@ -137,7 +137,10 @@ def _as_json(found: Rehearsal) -> Mapping[str, Any]:
             }
             for job in summary.unsatisfied
         ],
-        "set_aside": [{"job": job.name, "reason": job.reason} for job in summary.set_aside],
+        "set_aside": [
+            {"job": job.name, "reason": job.reason, "never": id(job) in never}
+            for job in summary.set_aside
+        ],
         "refused": summary.fields()["refused"],
         "notes": list(summary.notes),
         "errors": [str(error) for error in summary.errors],

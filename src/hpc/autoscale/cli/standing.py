@@ -21,7 +21,6 @@ from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.autoscaler.summary import (
     NAMED_AT_MOST,
-    SetAsideJob,
     StuckJobs,
     jobs_aside,
     stuck_jobs,
@@ -33,6 +32,7 @@ from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.jobs import is_running
 from hpc.autoscale.lockstate import LockState
 from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
@@ -94,7 +94,8 @@ class Standing:
     when the last pass ended, `next_pass` when the next one of its loop is due: unix times, None
     when unknown, `next_pass` also when no loop made the last one.
     `last_end`: how the last one ended, None when unknown. `loop_is_gone`: the process of the loop
-    that made it has ended, as far as that is seen from here."""
+    that made it has ended, as far as that is seen from here. `cost` is that of `paid` nodes, in it
+    those of unknown price."""
 
     at: float
     clusters: Mapping[str, str]
@@ -105,6 +106,7 @@ class Standing:
     last_end: PassEnd | None
     loop_is_gone: bool
     cost: Cost
+    paid: int
     cost_planned: Cost
     buckets: Sequence[BucketStanding]
     limits: Sequence[LimitStanding]
@@ -172,7 +174,8 @@ def look(
     nodes = found.nodes
     node_mgr = found.calculator.node_mgr if found.calculator else None
     unsatisfied = found.summary.unsatisfied
-    aside, run_aside = _aside(noted, found.summary.set_aside)
+    parts = partition(found.summary.set_aside, lambda job: job.runs)
+    aside, run_aside = parts.get(False, []), parts.get(True, [])
     return Standing(
         at=found.at,
         clusters=_clusters(config),
@@ -183,6 +186,7 @@ def look(
         last_end=end,
         loop_is_gone=end is not None and _is_gone(end.loop),
         cost=found.before,
+        paid=sum(map(is_paid_for, found.demand.compute_nodes)),
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
         buckets=_buckets(nodes, noted.busy),
         limits=_used(node_mgr, noted.used) if node_mgr else (),
@@ -302,15 +306,6 @@ def _used(node_mgr: NodeManager, before: Mapping[tuple[str, str], int]) -> list[
     return sorted(found, key=lambda each: -(each.used + each.planned) / max(each.most, 1))
 
 
-def _aside(
-    noted: Noted, set_aside: Sequence[SetAsideJob]
-) -> tuple[list[SetAsideJob], list[SetAsideJob]]:
-    """Of the jobs that could not be looked at those that wait, and those that run."""
-    running = {_name_of(job) for job in noted.jobs if _is_running(job)}
-    parts = partition(set_aside, lambda job: job.name in running)
-    return parts.get(False, []), parts.get(True, [])
-
-
 def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
     """How many jobs run, as the queue or the hosts have it, are to start, and are stuck; and how
     many wishes and demands of workers are served, which are no jobs. `stuck`: the names of those
@@ -319,7 +314,7 @@ def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
     names = set(stuck)
     wanted = [job for job in jobs if isinstance(job, WantedNodes) and job.name not in names]
     served = sum(isinstance(job, RequestJob) for job in wanted)
-    run = sum(_is_running(job) for job in jobs)
+    run = sum(is_running(job) for job in jobs)
     elsewhere = noted.assigned.difference(map(_name_of, jobs))
     return {
         "run": run + len(elsewhere),
@@ -333,11 +328,6 @@ def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
 def _name_of(job: object) -> str:
     """The name of a job; of what a driver handed over that is no job, what there is."""
     return str(getattr(job, "name", None) or repr(job))
-
-
-def _is_running(job: Job) -> bool:
-    metadata = getattr(job, "metadata", None) or {}
-    return metadata.get("job_state") == "running" or bool(getattr(job, "executing_hostnames", None))
 
 
 def _failed(nodes: Iterable[Node], node_mgr: NodeManager) -> list[FailedNode]:

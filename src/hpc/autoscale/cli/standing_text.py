@@ -125,8 +125,7 @@ def _head(standing: Standing, width: int) -> Iterator[Line]:
         unknown = standing.lock.state is Lock.UNKNOWN
         for line in _wrapped(lock, width, 2):
             yield Line(line, "warn" if unknown else "plain")
-    cost = f"{standing.cost} for {counted(_existing(standing), 'node')}"
-    yield Line(cut_to(cost, width))
+    yield Line(cut_to(_said_of_cost(standing), width))
     if standing.nodes["planned"]:
         planned = counted(standing.nodes["planned"], "node")
         more = f"the next pass wants {planned} more for {standing.cost_planned}"
@@ -175,8 +174,13 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else in_time(seconds)
 
 
-def _existing(standing: Standing) -> int:
-    return sum(standing.nodes.values()) - standing.nodes["planned"]
+def _said_of_cost(standing: Standing) -> str:
+    """What is paid, and for how many nodes: neither for those that are off nor for machines that
+    are not CycleCloud's."""
+    unpriced = standing.cost.unpriced
+    more = f", and {counted(unpriced, 'node')} of unknown price" if unpriced else ""
+    priced = counted(standing.paid - unpriced, "node")
+    return f"${standing.cost.per_hour:,.2f}/h for {priced}{more}"
 
 
 def _nodes(standing: Standing, width: int, room: Room) -> list[Line]:

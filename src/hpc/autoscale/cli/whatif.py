@@ -148,7 +148,8 @@ class _Case:
     def __init__(self, found: Rehearsal) -> None:
         summary = found.summary
         self.jobs = summary.jobs
-        self.placed = summary.jobs - len(summary.unsatisfied) - len(summary.set_aside)
+        aside = [job for job in summary.set_aside if not job.runs]
+        self.placed = summary.jobs - len(summary.unsatisfied) - len(aside)
         self.before, self.after = found.before, found.after
         self.counts: dict[tuple[str, str], int] = {}
         for row in found.changes:
@@ -157,7 +158,7 @@ class _Case:
                 self.counts[key] = self.counts.get(key, 0) + row.count
         self.nodes = sum(1 for node in found.nodes if node.managed and node.exists)
         never = set(map(id, found.never))
-        waiting: list[UnsatisfiedJob | SetAsideJob] = [*summary.unsatisfied, *summary.set_aside]
+        waiting: list[UnsatisfiedJob | SetAsideJob] = [*summary.unsatisfied, *aside]
         self.waiting = [(job.name, _why(job), id(job) in never) for job in waiting]
         told = summary.details(judge_all=True)  # `found.never` has done that
         self.details = [(kind, text) for kind, text in told if kind != "note"]

@@ -19,6 +19,7 @@ from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.jobs import is_running
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.onpremises.listing import OFF, is_on_premises
@@ -30,9 +31,12 @@ LONGEST_REASON = 300
 
 def explain_job(name: str, scene: Scene) -> Verdict:
     """The verdict on a job by its name, with what would let it start when it waits."""
-    if name in scene.set_aside:
-        return _simple(name, "SetAside", in_words(scene.set_aside[name], LONGEST_REASON))
     job = next((job for job in scene.jobs if getattr(job, "name", None) == name), None)
+    if name in scene.set_aside:
+        reason = in_words(scene.set_aside[name], LONGEST_REASON)
+        if not is_running(job):
+            return _simple(name, "SetAside", reason)
+        return _simple(name, "Running", f"on {_hosts(job)}; it is set aside: {reason}")
     mine = [node for node in scene.nodes if name in node.assignments]
     if not isinstance(job, Job) and mine:
         # what runs is in no queue: drivers report it as work of its nodes
@@ -41,8 +45,7 @@ def explain_job(name: str, scene: Scene) -> Verdict:
         guess = did_you_mean(name, scene.known_jobs())
         return _simple(name, "NotInQueue", f"the scheduler has no job {name!r}{guess}")
     if job.metadata.get("job_state") == "running":
-        hosts = listed(job.executing_hostnames) or "hosts that the driver does not name"
-        return _simple(name, "Running", f"on {hosts}")
+        return _simple(name, "Running", f"on {_hosts(job)}")
     verdict = scene.waiting(name)
     if verdict is None:
         return _placed(name, mine, scene)
@@ -58,6 +61,12 @@ def explain_unknown(name: str, guess: str) -> Verdict:
     line = f"No job, node or bucket is called {name!r}{guess}"
     verdict = _simple(name, "NotInQueue", line[0].lower() + line[1:])
     return replace(verdict, line=on_one_line(line))
+
+
+def _hosts(job: object) -> str:
+    """Where a job runs, which need not be one."""
+    names = job.executing_hostnames if isinstance(job, Job) else ()
+    return listed(names) or "hosts that the driver does not name"
 
 
 def _partly(verdict: Verdict, mine: Sequence[Node]) -> Verdict:

@@ -109,11 +109,11 @@ class Rehearsal:
 
     @property
     def never(self) -> tuple[UnsatisfiedJob | SetAsideJob, ...]:
-        """The jobs that can never run as things are set: those that could not be looked at, and
-        those of which the verdict says so."""
+        """The jobs that can never run as things are set: those that wait and could not be looked
+        at, and those of which the verdict says so."""
+        aside = [job for job in self.summary.set_aside if not job.runs]
         waiting = self.summary.unsatisfied
-        hopeless = [job for job in waiting if job.verdict.stand is Stand.NEVER]
-        return (*self.summary.set_aside, *hopeless)
+        return (*aside, *(job for job in waiting if job.verdict.stand is Stand.NEVER))
 
     @property
     def where(self) -> str:
