@@ -55,12 +55,15 @@ class WorldClock(clock.Clock):
 
 class PlanWorld:
     """One site, drawn from a seed: `step` lets time pass, and work come and go. `clusters` are by
-    the name that they have in the configuration, which is empty where there is one alone."""
+    the name that they have in the configuration, which is empty where there is one alone.
+    `several`: how often there is more than one."""
+
+    several = 0.2
 
     def __init__(self, seed: int, home: Path) -> None:
         self.rng = random.Random(seed)
         draw = self.rng
-        names = ("east", "west") if draw.random() < 0.2 else ("",)
+        names = ("east", "west") if draw.random() < self.several else ("",)
         self.clusters = {name: f"c{number}" for number, name in enumerate(names, 1)}
         description = self._description()
         if (apart := random.Random(f"whole cluster {seed}")).random() < 0.2:

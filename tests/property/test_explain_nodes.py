@@ -21,6 +21,9 @@ from hpc.autoscale.requestsets.store import RequestStore, store_path
 SITES = int(os.environ.get("EXPLAIN_SITES", "6"))
 """So many sites are drawn; more with `EXPLAIN_SITES`."""
 
+FIRST = int(os.environ.get("EXPLAIN_FIRST", "0"))
+"""The seed of the first of them."""
+
 PASSES = 9
 IN_MEMORY = "/dev/shm"
 GOING, COMING = ("delete", "stop_worker"), ("start", "start_worker")
@@ -51,7 +54,7 @@ def explained(world):
         return {str(n.name): [c.code for c in explain_node(n, scene).causes] for n in there}
 
 
-@pytest.mark.parametrize("seed", range(SITES))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SITES))
 def test_what_is_said_of_nodes_comes_true(home, seed):
     """A node goes in the next pass, or is started, where that is said, and no other is; a guard
     that is named is the guard that keeps it; and nothing is changed by asking."""
@@ -76,7 +79,7 @@ def test_what_is_said_of_nodes_comes_true(home, seed):
             assert named <= refused.get(name, set()), name
 
 
-@pytest.mark.parametrize("seed", range(SITES))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SITES))
 def test_what_autostop_would_answer_is_what_it_answers(home, seed):
     """By word and sentence, for a ready node of each pass; asking beforehand reserves nothing."""
     world = PlanWorld(seed, home)

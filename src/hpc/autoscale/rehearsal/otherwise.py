@@ -24,6 +24,7 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.config.check import check_config, config_schema
 from hpc.autoscale.errors import CommandLineError, did_you_mean
 from hpc.autoscale.node.vm_sizes import get_aux_vm_size_info
+from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.rehearsal.passing_on import PassingBinding
 
 SPOT = "spot"
@@ -222,14 +223,22 @@ def _change(status: ClusterStatus, key: str, value: int | bool) -> None:
         what = _known(key, what, _OF_ARRAY)
         arrays = {array.name: array for array in status.nodearrays or ()}
         array = arrays[_known(key, name, arrays)]
-        if what != "enabled":
+        if what == "enabled":
+            _disable(array)
+        else:
             setattr(array, what, value)
-            return
-        for bucket in array.buckets or ():
-            bucket.valid = False
-            bucket.invalid_reason = "it is left out by the question"
     else:
         _change_quota(status, key, rest, int(value))
+
+
+def _disable(array: ClusterNodearrayStatus) -> None:
+    """Let its record say what that of a nodearray with autoscale.enabled=false says."""
+    section: dict[str, Any] = array.nodearray
+    for key in ("Configuration", "autoscale"):
+        if not isinstance(section.get(key), dict):
+            section[key] = {}
+        section = section[key]
+    section["enabled"] = False
 
 
 def _sizes_of(status: ClusterStatus) -> list[str]:
@@ -288,17 +297,28 @@ def _quota_cores(bucket: NodearrayBucketStatus) -> int:
 
 def _let_follow(old: _Place, new: _Place) -> None:
     """Let what the server works out of limits follow them: how many nodes there may be in a bucket,
-    and how many more. Where the server said less than its limits allow, that stands."""
+    and in a group of it, and how many more. Where the server said less than its limits allow, that
+    stands."""
     bucket, had = new[2], old[2]
     cores = max(1, bucket.virtual_machine.vcpu_count)
     most = _followed(had.max_count, _places(*old), _places(*new))
+    groups = [min(count, _scaleset_size(old[1])) for count in (had.max_count, most)]
     bucket.max_count, bucket.max_core_count = most, most * cores
+    size = _followed(had.max_placement_group_size, *groups)
+    bucket.max_placement_group_size, bucket.max_placement_group_core_size = size, size * cores
     room = _followed(had.available_count, _room(*old), _room(*new))
     bucket.available_count, bucket.available_core_count = room, room * cores
 
 
 def _followed(said: int, before: int, after: int) -> int:
     return max(0, after if said >= before else min(said, after))
+
+
+def _scaleset_size(array: ClusterNodearrayStatus) -> int:
+    """How many nodes a placement group may have, whatever the maxima are."""
+    azure = (array.nodearray or {}).get("Azure")
+    size = azure.get("MaxScalesetSize") if isinstance(azure, Mapping) else None
+    return size if isinstance(size, int) and not isinstance(size, bool) else NO_LIMIT
 
 
 def _places(
