@@ -414,6 +414,68 @@ class PlanWorld:
         return settings
 
 
+class WideWorld(PlanWorld):
+    """A site that most often has two clusters, of which one may be away, weights of their regions,
+    and request sets with dynamic arrays and groups in either."""
+
+    several = 0.8
+
+    def __init__(self, seed: int, home: Path) -> None:
+        self._wide = random.Random(f"wide {seed}")
+        super().__init__(seed, home)
+        self.wants_requests = self._wide.random() < 0.6
+        self._weigh()
+
+    def step(self) -> None:
+        """A pass's time goes by; a cluster goes away, or comes back."""
+        super().step()
+        if self._wide.random() < 0.15:
+            self._silence()
+
+    def request(self) -> None:
+        """A reporter says what it wants of several arrays."""
+        draw, now = self._wide, self.clock.time()
+        names = [f"{name}/" if name else "" for name in self.clusters]
+        some = draw.sample(self._wishes(draw.choice(names), draw.choice(names)), 2)
+        wishes = list({str(wish["Name"]): wish for wish in some}.values())
+        lapses = now + draw.choice((100.0, 900.0))
+        one = RequestSet(draw.choice(("web", "render")), now, lapses, wishes)
+        store = RequestStore(str(self.home / "requestsets.db"))
+        store.replace(one, [str(wish["Name"]) for wish in wishes])
+
+    def _wishes(self, one: str, other: str) -> list[dict[str, Any]]:
+        few = self._wide.choice((0, 1, 2))
+        groups = {"TargetGroupCount": few, "GroupInstanceCount": self._wide.choice((1, 2, 3))}
+        made = {"Name": f"big-{other.strip('/')}", "Dynamic": True, "Extends": f"{other}htc"}
+        return [
+            {"Name": f"{one}htc", "TargetCount": few, "IncludesJobs": True},
+            {"Name": f"{one}htc", "TargetCoreCount": 4 * few, "MachineType": [F4, F2]},
+            {"Name": f"{one}hpc", **groups},
+            {**made, "TargetCount": few},
+            {**made, **groups},
+            {
+                "Name": "cheap",
+                "Dynamic": True,
+                "Extends": f"{one}spot",
+                "GroupCoreCount": 8,
+                "TargetGroupCount": 1,
+            },
+        ]
+
+    def _weigh(self) -> None:
+        draw, settings = self._wide, self.settings
+        if "objective" in settings.get("packing", {}) or draw.random() < 0.5:
+            return
+        weights = {REGION: draw.choice((0, 1, 3)), EAST: draw.choice((1, 2))}
+        if len(self.clusters) < 2:
+            weights = {REGION: 1}
+        if draw.random() < 0.5:
+            settings["weights"] = {"provider": "static", "static": weights}
+            settings["packing"] = {"policy": {"regions": "auto", "within": "cheapest"}}
+        else:
+            settings["packing"] = {"policy": {"regions": weights}}
+
+
 ACCIDENTS = ("fail", "keep", "deallocate", "evict", "shortage", "shortage", "mark", "silence")
 
 # rounds end the search, and never the time: the same queue gets the same plan

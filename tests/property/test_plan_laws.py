@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.plan_worlds import CHANGES, PlanWorld, done, planned, truth
+from builders.plan_worlds import CHANGES, PlanWorld, WideWorld, done, planned, truth
 from hpc.autoscale.cli.autoscaling import PassIncomplete
 from hpc.autoscale.rehearsal import PassPlan, PlanError
 
@@ -54,7 +54,17 @@ def parts_of(summary):
 def test_plans_come_true(home, seed, capsys):
     """A plan is what the next pass does, in every pass, and making it changes nothing; it is
     carried out just so, and refused where the next pass would do something else by now."""
-    world = PlanWorld(seed, home)
+    check_passes(PlanWorld(seed, home), home, seed)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, SITES // 3)))
+def test_plans_over_several_clusters_come_true(home, seed, capsys):
+    """The same where clusters go away, regions have weights, and arrays are dynamic."""
+    check_passes(WideWorld(seed, home), home, seed)
+
+
+def check_passes(world, home, seed):
+    """The law, in passes of a world."""
     for number in range(PASSES):
         world.step()
         before = truth(world)

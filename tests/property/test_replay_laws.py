@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from builders.plan_worlds import PlanWorld
+from builders.plan_worlds import PlanWorld, WideWorld
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
 from hpc.autoscale.replaying import Replay
@@ -29,7 +29,17 @@ PASSES = 12
 @pytest.mark.parametrize("seed", sorted({*range(FIRST, FIRST + SITES), *FOUND}))
 def test_passes_decide_the_same_again(tmp_path, seed, capsys):
     """All of a drawn site, and all of its journal once it was written anew for others."""
-    world = PlanWorld(seed, tmp_path)
+    check_passes(PlanWorld(seed, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, SITES // 4)))
+def test_passes_over_several_clusters_decide_the_same_again(tmp_path, seed, capsys):
+    """The same where clusters go away, regions have weights, and arrays are dynamic."""
+    check_passes(WideWorld(seed, tmp_path), tmp_path)
+
+
+def check_passes(world, tmp_path):
+    """The law, in the passes of a world."""
     world.settings["journal"] = {}
     for _ in range(PASSES):
         world.step()

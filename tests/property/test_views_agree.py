@@ -1,5 +1,5 @@
 """What the views of a site say of one and the same moment agrees: `plan`, `whatif`,
-`status`, `nodes` and `jobs`, and what the journal of the pass after that comes to.
+`status`, `demand`, `nodes` and `jobs`, and what the journal of the pass after that comes to.
 
 Sites are drawn as for the laws of plans, with more that jobs can be. Every view is asked before
 each pass.
@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from builders.plan_queue import DriverOfQueue, PlanCLI
-from builders.plan_worlds import F2, F4, PlanWorld, truth
+from builders.plan_worlds import F2, F4, PlanWorld, WideWorld, truth
 from hpc.autoscale.cli.autoscaling import PassIncomplete
 from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.cli.status import StatusCommands
@@ -27,7 +27,7 @@ from hpc.autoscale.journal import Journal, showing
 from hpc.autoscale.report.history import of_records
 from hpc.autoscale.results.verdicts import Stand
 
-SITES = int(os.environ.get("VIEW_SITES", "2"))
+SITES = int(os.environ.get("VIEW_SITES", "1"))
 """So many sites are drawn; more with `VIEW_SITES`."""
 
 FIRST = int(os.environ.get("VIEW_FIRST", "0"))
@@ -49,6 +49,7 @@ WISHES = (
     {"nosuch": 1},
     {"node.placement_group": "pg0"},
 )
+LEFT = ("create", "start")
 SHAPES = ({"iterations": 3}, {"node_count": 2}, {"node_count": 2, "colocated": True})
 QUESTIONS = (
     {"idle_timeout": 30},
@@ -107,6 +108,10 @@ class ViewWorld(PlanWorld):
             odd[name] = draw.choice(kinds)
         if self.queue.hosts and draw.random() < 0.2:
             draw.choice(list(self.queue.hosts.values())).is_marked = True
+
+
+class WideViewWorld(ViewWorld, WideWorld):
+    """The same with more than one cluster, most often."""
 
 
 @pytest.fixture
@@ -170,15 +175,26 @@ def of_whatif(case):
 def test_what_is_said_of_a_moment_agrees(home, asked, seed):
     """`whatif` says what `plan` says, and what it would say of a configuration with what was set;
     nodes and jobs are as many everywhere."""
-    world = ViewWorld(seed, home)
+    check_moments(ViewWorld(seed, home), asked, seed)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, SITES // 3)))
+def test_what_is_said_of_several_clusters_agrees(home, asked, seed):
+    """The same where clusters go away, regions have weights, and arrays are dynamic."""
+    check_moments(WideViewWorld(seed, home), asked, seed)
+
+
+def check_moments(world, asked, seed):
+    """The law, before each of some passes."""
     for number in range(PASSES):
         world.step()
         plan = asked(world, "plan", output_format="json")
         check_questions(world, asked, plan, QUESTIONS[(seed + number) % len(QUESTIONS)])
         check_standing(world, asked, plan)
+        check_demand(world, asked, plan)
         there = truth(world)["nodes"].values()
         summary = world.run()
-        record = list(Journal(str(home / "journal")))[-1]
+        record = list(Journal(str(world.home / "journal")))[-1]
         check_record(world, plan, record, is_whole=not summary.errors)
         if not world.down:
             sample = of_records([record]).samples[-1]
@@ -209,6 +225,35 @@ def check_questions(world, asked, plan, question):
         section[last] = value
     assert of_whatif(said["then"]) == compared(asked(world, "plan", output_format="json"))
     world.settings = before
+
+
+def check_demand(world, asked, plan):
+    """The nodes of the demand that are not there, one by one, beside what the plan makes and
+    starts, and does not yet; and the jobs that they are for."""
+    columns = ["name", "nodearray", "vm_size", "placement_group", "exists", "managed", "job_ids"]
+    rows = asked(world, "demand", columns, "json")
+    if plan["errors"]:
+        return
+    known, wanted, jobs = truth(world)["nodes"], set(), {}
+    left = {name: {r["node"] for r in plan["refused"] if r["command"] == name} for name in LEFT}
+    counts = Counter()
+    for row in rows:
+        if row["exists"] or not row["managed"]:
+            continue
+        if row["name"] in known:
+            wanted |= {row["name"]} if row["job_ids"] else set()
+            continue
+        parts = (row["nodearray"], row["vm_size"], row["placement_group"])
+        bucket = "/".join(part for part in parts if part)
+        counts[bucket] += row["name"] not in left["create"]
+        jobs.setdefault(bucket, set()).update(row["job_ids"])
+    starts = {row["node"] for row in plan["changes"] if row["action"] == "start"}
+    assert starts <= wanted <= starts | left["start"]
+    made = [row for row in plan["changes"] if row["action"] == "create"]
+    assert counts.total() == sum(row["count"] for row in made)
+    if not left["create"]:
+        assert counts == Counter({row["bucket"]: row["count"] for row in made})
+        assert jobs == {row["bucket"]: set(row["jobs"]) for row in made}
 
 
 def check_standing(world, asked, plan):
