@@ -97,7 +97,7 @@ class Built:
             self._stated = StatedLimits(f" of {name}" if name else "")
             sorts = [(alike.first, alike.seen) for alike in self._records.sorts]
             if name:
-                sorts = [s for s in sorts if split_name(str(s[0].get("Template")))[0] == name]
+                sorts = [s for s in sorts if split_name(str(s[0].get("NodeId")))[0] == name]
             used, read = self._in_use(sorts), self._reader(f"cluster {name}".strip())
             running = self._in_use(s for s in sorts if s[0].get("TargetState") == "Started")
             self._cluster = self._stated.of_cluster(part, used, running[1], read)
