@@ -32,9 +32,10 @@ def test_passes_decide_the_same_again(tmp_path, seed, capsys):
     check_passes(PlanWorld(seed, tmp_path), tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + max(1, SITES // 4)))
+@pytest.mark.parametrize("seed", sorted({*range(FIRST, FIRST + max(1, SITES // 4)), 7011}))
 def test_passes_over_several_clusters_decide_the_same_again(tmp_path, seed, capsys):
-    """The same where clusters go away, regions have weights, and arrays are dynamic."""
+    """The same where clusters go away, regions have weights, and arrays are dynamic. 7011: names of
+    jobs that were in another order once they were replaced."""
     check_passes(WideWorld(seed, tmp_path), tmp_path)
 
 
