@@ -236,9 +236,11 @@ class Aliases:
         files = record.doors.get("state")
         own["doors"] = {key: value for key, value in record.doors.items() if key != "state"}
         found = PassRecord(**{key: self.value(value) for key, value in own.items()})
-        for row in found.decided:
-            if "jobs" in row:  # in the order of their names, as a replay has them
-                row["jobs"] = sorted(row["jobs"], key=ht.name_order)
+        found.decided = [
+            # in the order of their names, as a replay has them
+            {**row, "jobs": sorted(row["jobs"], key=ht.name_order)} if "jobs" in row else row
+            for row in found.decided
+        ]
         if files is not None:
             state = {name: changed_texts(content, self.text) for name, content in files.items()}
             found.doors = {**found.doors, "state": state}
