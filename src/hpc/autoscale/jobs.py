@@ -8,7 +8,7 @@ loop, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from hpc.autoscale import hpclogging as logging
@@ -98,8 +98,9 @@ def checked(job: object) -> Job:
 
 def is_running(job: object) -> bool:
     """Whether a driver says of a job, which need not be one, that it runs."""
-    metadata = getattr(job, "metadata", None) or {}
-    return metadata.get("job_state") == "running" or bool(getattr(job, "executing_hostnames", None))
+    metadata = getattr(job, "metadata", None)
+    state = metadata.get("job_state") if isinstance(metadata, Mapping) else None
+    return state == "running" or bool(getattr(job, "executing_hostnames", None))
 
 
 def _name(entry: Entry, number: int, name: Callable[[Entry], str]) -> str:
