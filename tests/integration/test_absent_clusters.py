@@ -147,6 +147,22 @@ def test_commands_that_name_it_say_that_it_is_away(site, was_read):
     assert site.command.code == 0, listed
 
 
+def test_its_nodes_are_still_those_of_their_dynamic_arrays(site):
+    """Also in a process that has not seen the cluster."""
+    arrays = site.clusters.home / "arrays.json"
+    wanted = {"Name": "render", "Dynamic": True, "Extends": "west/htc", "TargetCount": 1}
+    arrays.write_text(json.dumps([wanted]))
+    site.azscale("request", "--file", str(arrays))
+    site.clusters.after(600)
+    site.azscale("autoscale")
+    site.break_west(was_read=True)
+    shown = json.loads(site.command("status", "-F", "json"))
+    assert {each["bucket"] for each in shown["buckets"]} == {
+        "render/Standard_F4s_v2",
+        "west/htc/Standard_F4s_v2",
+    }
+
+
 @pytest.mark.parametrize("was_read", [True, False])
 def test_a_wish_for_it_is_recorded_and_the_others_are_served(site, was_read):
     """A reporter that says again what it wants of both is not refused, and a typo is."""

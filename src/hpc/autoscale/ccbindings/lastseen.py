@@ -129,7 +129,12 @@ class LastSeen:
 
 
 def _kept(record: Record) -> dict[str, Any]:
-    return {key: record[key] for key in _KEPT if record.get(key) is not None}
+    """What is kept of a record: of its configuration what is for autoscaling, such as of which
+    dynamic array the node is."""
+    kept = {key: record[key] for key in _KEPT if record.get(key) is not None}
+    configuration = record.get("Configuration")
+    ours = configuration.get("autoscale") if isinstance(configuration, Mapping) else None
+    return {**kept, "Configuration": {"autoscale": redact(ours)}} if ours else kept
 
 
 def _with(records: Sequence[Record], newer: Sequence[Record]) -> list[Record]:
