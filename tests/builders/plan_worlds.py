@@ -454,7 +454,7 @@ class WideWorld(PlanWorld):
             {**made, "TargetCount": few},
             {**made, **groups},
             {
-                "Name": "cheap",
+                "Name": f"cheap-{one.strip('/')}",  # one array extends one nodearray
                 "Dynamic": True,
                 "Extends": f"{one}spot",
                 "GroupCoreCount": 8,
