@@ -257,13 +257,13 @@ def test_errors_of_assertions_go_on_up(grid, monkeypatch):
 
 
 def test_the_error_line(grid, monkeypatch):
-    """In the form that scripts know, also for errors without any text: with the hook that raised."""
+    """In the form that scripts know, also for errors without any text; a hook is named."""
     monkeypatch.setattr(grid.scheduler, "preprocess_config", _raise(KeyError("queue")))
     grid("connect", code=1)
     assert grid.errors == "Error 'raising: KeyError: 'queue'': See the rest in the log file\n"
     monkeypatch.setattr(grid.scheduler, "preprocess_config", _raise(RuntimeError()))
     grid("connect", code=1)
-    assert grid.errors == "Error 'raising: RuntimeError': See the rest in the log file\n"
+    assert grid.errors == "Error 'RuntimeError': See the rest in the log file\n"
 
 
 def test_saved_responses(grid, monkeypatch):
