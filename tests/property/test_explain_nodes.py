@@ -5,8 +5,6 @@ Sites are drawn as for the laws of plans. Each of their nodes is explained befor
 
 import copy
 import os
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +23,6 @@ FIRST = int(os.environ.get("EXPLAIN_FIRST", "0"))
 """The seed of the first of them."""
 
 PASSES = 9
-IN_MEMORY = "/dev/shm"
 GOING, COMING = ("delete", "stop_worker"), ("start", "start_worker")
 LEAVING = ("start", "drain", "delete")
 ASKED_OR_NOT = {"HasJobs", "KeepAlive", "ClusterAway", "NotManaged"}
@@ -33,17 +30,6 @@ ASKED_OR_NOT = {"HasJobs", "KeepAlive", "ClusterAway", "NotManaged"}
 knows the loop asks none: it wants nothing of it."""
 
 GUARD_CODES = {guard.code for guard in GUARDS.values()} - ASKED_OR_NOT
-
-
-@pytest.fixture
-def home(monkeypatch):
-    """A directory for the files of a site, in memory where that is possible."""
-    place = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place) as directory:
-        monkeypatch.setattr(tempfile, "tempdir", directory)
-        made = Path(directory) / "site"
-        made.mkdir()
-        yield made
 
 
 def explained(world):

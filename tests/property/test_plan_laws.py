@@ -6,8 +6,6 @@ premises, policies, limits per pass. At each site both laws are tried, pass afte
 
 import copy
 import os
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -28,19 +26,6 @@ FOUND_WIDE = (5005,)
 """The same over several clusters: nodes of dynamic arrays under the limit of their cluster."""
 
 PASSES = 9
-IN_MEMORY = "/dev/shm"
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A directory for the files of a site, in memory where that is possible: no law is about what
-    a disk keeps."""
-    place = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place) as directory:
-        monkeypatch.setattr(tempfile, "tempdir", directory)
-        made = Path(directory) / "site"
-        made.mkdir()
-        yield made
 
 
 def parts_of(summary):

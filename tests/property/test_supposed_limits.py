@@ -7,10 +7,8 @@ Before each pass some limit, or some nodearray, is asked about; in a copy of the
 import copy
 import os
 import random
-import tempfile
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -32,7 +30,6 @@ FOUND = (5, 7)
 and of two."""
 
 PASSES = 7
-IN_MEMORY = "/dev/shm"
 FAMILIES = ("standardFSv2Family", "standardHBv3Family")
 
 
@@ -114,16 +111,6 @@ class LimitWorld(PlanWorld):
             elif quota == f"spot.{name}":
                 regions[name] = replace(region, spot_quota=cores)
         cloud.regions = regions
-
-
-@pytest.fixture
-def home():
-    """A directory for the files of a site, in memory where that is possible."""
-    place = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place) as directory:
-        made = Path(directory) / "site"
-        made.mkdir()
-        yield made
 
 
 def what_comes(found):

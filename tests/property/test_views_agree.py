@@ -9,9 +9,7 @@ import copy
 import json
 import os
 import random
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +35,6 @@ FOUND = (10, 17, 104)
 """Sites at which something was found once: nodes of dynamic arrays, a gang that gathers, and a node
 that is off and goes."""
 
-IN_MEMORY = "/dev/shm"
 PASSES = int(os.environ.get("VIEW_PASSES", "7"))
 
 WISHES = (
@@ -112,16 +109,6 @@ class ViewWorld(PlanWorld):
 
 class WideViewWorld(ViewWorld, WideWorld):
     """The same with more than one cluster, most often."""
-
-
-@pytest.fixture
-def home():
-    """A directory for the files of a site, in memory where that is possible."""
-    place = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=place) as directory:
-        made = Path(directory) / "site"
-        made.mkdir()
-        yield made
 
 
 @pytest.fixture
