@@ -102,35 +102,25 @@ def site(simulator, tmp_path, monkeypatch, capsys):
     return Site(tmp_path, simulator, capsys)
 
 
+NO_JOBS = {"run": 0, "will_start": 0, "stuck": 0, "served": 0, "workers": 0}
+
+
 def test_request_sets_are_no_jobs(site, simulator):
     """What they want is said to be served when its nodes are there or come, and not to wait."""
     site("request", "--name", "htc", "--instancecount", "2")
-    assert site.stands()["jobs"] == {
-        "run": 0,
-        "will_start": 0,
-        "stuck": 0,
-        "served": 1,
-        "workers": 0,
-    }
+    assert site.stands()["jobs"] == {**NO_JOBS, "served": 1}
     simulator.clock.settle()
     said = site("status")
     assert "jobs: 0 running, 0 waiting for nodes or a place, 0 stuck" in said
     assert "request sets: 1 wish served" in said
     site("request", "--name", "htc", "--instancecount", "9")
-    assert site.stands()["jobs"] == {
-        "run": 0,
-        "will_start": 0,
-        "stuck": 1,
-        "served": 0,
-        "workers": 0,
-    }
+    assert site.stands()["jobs"] == {**NO_JOBS, "stuck": 1}
 
 
 def test_workers_that_are_wanted_by_number_are_no_request_sets(site):
     """Nobody has reported any."""
     site.jobs(workers=2)
-    counted = {"run": 0, "will_start": 0, "stuck": 0, "served": 0, "workers": 1}
-    assert site.stands()["jobs"] == counted
+    assert site.stands()["jobs"] == {**NO_JOBS, "workers": 1}
     said = site("status")
     assert "workers by number: 1 demand served" in said and "request sets" not in said
 

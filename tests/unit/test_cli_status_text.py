@@ -37,7 +37,7 @@ QUIET = Standing(
     cost_planned=Cost(),
     buckets=(),
     limits=(),
-    jobs={"run": 0, "will_start": 0, "stuck": 0, "served": 0},
+    jobs={"run": 0, "will_start": 0, "stuck": 0, "served": 0, "workers": 0},
     stuck=(),
     failed=(),
     backoffs=(),
@@ -59,7 +59,7 @@ BUSY = replace(
         LimitStanding("NodeArray(htc)", "nodes", 9, 5, 100),
         LimitStanding("Cluster", "cores", 5, 0, 10_000_000),
     ],
-    jobs={"run": 3900, "will_start": 40, "stuck": 9_001, "served": 2},
+    jobs={"run": 3900, "will_start": 40, "stuck": 9_001, "served": 2, "workers": 0},
     stuck=[
         StuckJobs(9_000, ["1", "2", "3"], "QuotaFamily", "the quota is full " * 20, until=AT + 240),
         StuckJobs(1, ["never"], "Unknown", "no node has a resource 'gpsu'", never=True),

@@ -369,12 +369,12 @@ def _log_causes(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
         _log.info("and %s, for %s", counted(rest, "more job"), causes)
 
 
-def judge_now(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
-    """Work out why jobs wait, for at most `CAUSES_LOGGED` causes, before nodes are deleted: what
-    these give back is what the jobs were stopped by."""
-    causes = {id(job.cause): job for job in unsatisfied}
-    for job in islice(causes.values(), CAUSES_LOGGED):
-        _ = job.reason, job.verdict
+def judge_now(unsatisfied: Iterable[UnsatisfiedJob], most: int | None = CAUSES_LOGGED) -> None:
+    """Work out why jobs wait, for `most` causes or for all, before anything gives back what the
+    jobs were stopped by."""
+    causes = {id(job.cause): job.cause for job in unsatisfied}
+    for cause in islice(causes.values(), most):
+        _ = cause.said, cause.verdict
 
 
 def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:

@@ -248,7 +248,7 @@ def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
     lines = [Line(cut_to(f"{head}, {jobs['stuck']} stuck", width), "title")]
     if jobs["served"]:
         lines.append(Line(f"  request sets: {counted(jobs['served'], 'wish')} served", "faint"))
-    if jobs.get("workers"):
+    if jobs["workers"]:
         number = counted(jobs["workers"], "demand")
         lines.append(Line(f"  workers by number: {number} served", "faint"))
     for group in standing.stuck[: room.stuck]:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple, Protocol
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.pricing import is_paid_for, node_price
@@ -176,7 +177,7 @@ def in_turn(commands: Iterable[Command], clusters: Sequence[str]) -> list[Comman
     clusters are asked side by side, so that such commands come in any order."""
 
     def turn(command: Command) -> int:
-        cluster = command[1][0].name.partition("/")[0]
+        cluster = split_name(command[1][0].name)[0]
         return clusters.index(cluster) if cluster in clusters else len(clusters)
 
     alike = groupby(commands, key=lambda command: command[0])

@@ -208,9 +208,7 @@ def _check_offer(one: Pass) -> None:
 
 def _explain(one: Pass) -> None:
     """Work out now why jobs wait: what is recorded afterwards charges and releases limits."""
-    jobs: Sequence[UnsatisfiedJob] = one.outcome["unsatisfied"]
-    for job in jobs:
-        _ = job.cause.said, job.cause.verdict
+    learning.judge_now(one.outcome["unsatisfied"], None)
 
 
 def rehearse_stop(
