@@ -294,6 +294,16 @@ class PassSummary:
         return max((e.retry_after for e in self.errors if e.retry_after is not None), default=None)
 
     @property
+    def aside_waiting(self) -> list[SetAsideJob]:
+        """The jobs that could not be looked at, and wait."""
+        return [job for job in self.set_aside if not job.runs]
+
+    @property
+    def aside_running(self) -> list[SetAsideJob]:
+        """The jobs that could not be looked at, and run: they want nothing."""
+        return [job for job in self.set_aside if job.runs]
+
+    @property
     def cost(self) -> PlanCost | None:
         """What the planned nodes cost; None without the least-cost mode, or without any."""
         return None if self.demand is None else self.demand.cost
@@ -350,10 +360,9 @@ class PassSummary:
         went wrong. `judge_all`: as for `stuck_jobs`."""
         if self.cost is not None:
             yield "note", f"new nodes: {self.cost}"
-        aside = partition(self.set_aside, lambda job: job.runs)
         rest: list[tuple[Detail, Sequence[object]]] = [
-            ("waits", aside.get(False, ())),
-            ("note", aside.get(True, ())),
+            ("waits", self.aside_waiting),
+            ("note", self.aside_running),
             ("note", self.notes),
             ("error", self.errors),
         ]

@@ -44,7 +44,6 @@ from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes
 from hpc.autoscale.requestsets.dynamic import array_of
-from hpc.autoscale.util import partition
 from hpc.autoscale.workers.keeping import is_booting
 
 STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")
@@ -174,8 +173,7 @@ def look(
     nodes = found.nodes
     node_mgr = found.calculator.node_mgr if found.calculator else None
     unsatisfied = found.summary.unsatisfied
-    parts = partition(found.summary.set_aside, lambda job: job.runs)
-    aside, run_aside = parts.get(False, []), parts.get(True, [])
+    aside, run_aside = found.summary.aside_waiting, found.summary.aside_running
     return Standing(
         at=found.at,
         clusters=_clusters(config),

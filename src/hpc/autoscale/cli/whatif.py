@@ -148,7 +148,7 @@ class _Case:
     def __init__(self, found: Rehearsal) -> None:
         summary = found.summary
         self.jobs = summary.jobs
-        aside = [job for job in summary.set_aside if not job.runs]
+        aside = summary.aside_waiting
         self.placed = summary.jobs - len(summary.unsatisfied) - len(aside)
         self.before, self.after = found.before, found.after
         self.counts: dict[tuple[str, str], int] = {}

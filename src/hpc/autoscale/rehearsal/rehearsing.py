@@ -111,8 +111,7 @@ class Rehearsal:
     def never(self) -> tuple[UnsatisfiedJob | SetAsideJob, ...]:
         """The jobs that can never run as things are set: those that wait and could not be looked
         at, and those of which the verdict says so."""
-        aside = [job for job in self.summary.set_aside if not job.runs]
-        waiting = self.summary.unsatisfied
+        aside, waiting = self.summary.aside_waiting, self.summary.unsatisfied
         return (*aside, *(job for job in waiting if job.verdict.stand is Stand.NEVER))
 
     @property
