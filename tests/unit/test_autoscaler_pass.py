@@ -194,6 +194,18 @@ def test_a_job_that_matches_nothing(run, scheduler):
     assert "ncpus" in short.reason
 
 
+def test_jobs_that_were_written_down_wait_for_their_own_reasons(run, scheduler):
+    """Constraints that were read are understood anew each time they are needed: equal addresses in
+    memory do not make two jobs alike."""
+    wanted = {f"job{n}": f"array{n}" for n in range(20)}
+    scheduler.jobs = [a_job(name, {"node.nodearray": array}) for name, array in wanted.items()]
+    assert all(job.to_dict() for job in scheduler.jobs)
+    short = run().unsatisfied
+    assert len(short) == len(wanted)
+    for job in short:
+        assert f"'{wanted[job.name]}' is needed" in job.reason
+
+
 def test_gangs_count_in_nodes(run, scheduler):
     """All of them are missing, because none was started."""
     scheduler.jobs = [Job("gang", {"ncpus": 4}, node_count=11)]

@@ -33,6 +33,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.jobs import UnusableJob, checked, is_running
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
@@ -333,11 +334,11 @@ def _explain(
     Limits are said as they are now: a pass that goes on charges them, or gives back.
     """
     explainer = _Explainer(node_mgr)
-    known: dict[tuple[int, int, bool], Explanation] = {}
+    known: dict[tuple[Compiled, int, bool], Explanation] = {}
     explained = []
     for outcome in short:
         job = outcome.job
-        alike = (id(job._compile()), job.node_count, job.colocated)
+        alike = (job._compile(), job.node_count, job.colocated)
         cause = known.get(alike)
         if cause is None:
             cause = Explanation(explainer.cause_of, explainer.verdict_on, outcome)
