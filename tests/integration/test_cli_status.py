@@ -37,7 +37,8 @@ class Driver(GenericDriver):
         jobs = [Job(name, {"ncpus": n}) for name, n in said["waiting"].items()]
         for name, host in said["running"].items():
             jobs.append(Job(name, {"ncpus": 4}, executing_hostnames=[host]))
-            jobs[-1].metadata["job_state"] = "running"
+            if said["state"]:
+                jobs[-1].metadata["job_state"] = "running"
         if said["workers"]:
             jobs += WorkerDemand(waiting=said["workers"], name="short").jobs()
         return jobs, [SchedulerNode(host, {"ncpus": 4}) for host in said["hosts"]]
@@ -67,10 +68,11 @@ class Site:
         (home / "statusdriver.py").write_text(DRIVER)
         self.jobs()
 
-    def jobs(self, hosts=(), running=None, workers=0, **waiting):
-        """What the scheduler has; `workers`: how many are wanted by number."""
+    def jobs(self, hosts=(), running=None, workers=0, state=True, **waiting):
+        """What the scheduler has; `workers`: how many are wanted by number; `state`: it says of
+        jobs that run that they do, and not only where."""
         said = {"waiting": waiting, "running": running or {}, "hosts": list(hosts)}
-        said["workers"] = workers
+        said |= {"workers": workers, "state": state}
         (self.home / "jobs.json").write_text(json.dumps(said))
 
     def __call__(self, command, *args):
@@ -123,6 +125,15 @@ def test_workers_that_are_wanted_by_number_are_no_request_sets(site):
     assert site.stands()["jobs"] == {**NO_JOBS, "workers": 1}
     said = site("status")
     assert "workers by number: 1 demand served" in said and "request sets" not in said
+
+
+def test_what_remains_of_an_array_waits(site):
+    """A part of it runs on a host, and the pass makes nodes for the rest, as `plan` says."""
+    site.jobs(["elsewhere"], {"array": "elsewhere"}, state=False, a=4)
+    assert site.stands()["jobs"] == {**NO_JOBS, "will_start": 2}
+    assert "Job array will start" in site("explain", "array")
+    site.jobs(["elsewhere"], {"array": "elsewhere"}, state=True, a=4)
+    assert site.stands()["jobs"] == {**NO_JOBS, "run": 1, "will_start": 1}
 
 
 def test_how_things_stand(site, simulator):

@@ -97,10 +97,20 @@ def checked(job: object) -> Job:
 
 
 def is_running(job: object) -> bool:
-    """Whether a driver says of a job, which need not be one, that it runs."""
+    """Whether a driver says of a job, which need not be one, that it runs. What remains of one that
+    can be placed waits, also where a part of it runs on hosts."""
     metadata = getattr(job, "metadata", None)
     state = metadata.get("job_state") if isinstance(metadata, Mapping) else None
-    return state == "running" or bool(getattr(job, "executing_hostnames", None))
+    if state == "running":
+        return True
+    return bool(getattr(job, "executing_hostnames", None)) and not _can_be_placed(job)
+
+
+def _can_be_placed(job: object) -> bool:
+    try:
+        return checked(job) is job
+    except UnusableJobError:
+        return False
 
 
 def _name(entry: Entry, number: int, name: Callable[[Entry], str]) -> str:
