@@ -154,6 +154,9 @@ def test_running_jobs_have_their_nodes(run, scheduler):
     job.metadata["job_state"] = "running"
     scheduler.jobs = [job]
     assert run().requested == ()
+    job.metadata.clear()
+    job.executing_hostnames.append("elsewhere")  # a part of it runs there
+    assert len(run().requested) == 2
 
 
 # -- jobs that cannot be helped
