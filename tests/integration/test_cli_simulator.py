@@ -388,15 +388,22 @@ def test_looking(site):
     assert json.loads(site("config"))["password"] == "***"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_finishes_the_pass(site, simulator, number):
-    """The loop ends after it, with code 0 and without a lock."""
+@pytest.mark.parametrize(
+    "numbers",
+    [[signal.SIGTERM], [signal.SIGINT], [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM]],
+    ids=["SIGTERM", "SIGINT", "SIGHUP"],
+)
+def test_a_signal_finishes_the_pass(site, simulator, numbers):
+    """The loop ends after it, with code 0 and without a lock. A terminal that goes sends SIGHUP
+    more than once."""
     site.jobs(a=3)
     (site.home / "slow").touch()
     loop = site.start("autoscale", "--interval", "60", "-o", "name")
     try:
         site.wait_for("reading")
-        loop.send_signal(number)
+        for number in numbers:
+            loop.send_signal(number)
+            time.sleep(0.05)
         time.sleep(0.1)
         assert loop.poll() is None
         (site.home / "slow").unlink()
@@ -409,6 +416,28 @@ def test_a_signal_finishes_the_pass(site, simulator, number):
     assert "htc-1" in out
     assert len(started(simulator)) == 3
     SingletonFileLock(str(site.home / "lock.file")).unlock()
+
+
+def test_a_loop_under_nohup_goes_on(site):
+    """Where SIGHUP is ignored it stays so, and SIGTERM ends the loop as ever."""
+    site.jobs(a=1)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        loop = site.start("autoscale", "--interval", "0.1")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    try:
+        loop.stderr.readline()
+        loop.send_signal(signal.SIGHUP)
+        for _ in range(3):
+            assert "1 job, " in loop.stderr.readline()
+        assert loop.poll() is None
+        loop.send_signal(signal.SIGTERM)
+        loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert loop.returncode == 0
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

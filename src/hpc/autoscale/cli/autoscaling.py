@@ -231,30 +231,37 @@ class SummaryReporter(LogReporter):
         warn("%s; next pass in %.0f s", error, pause)
 
 
+# SIGHUP, where there is such a signal
+_HANGUP: Sequence[signal.Signals] = tuple(n for n in signal.Signals if n.name == "SIGHUP")
+
+
 @contextmanager
 def stop_on_signals(
-    caught: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT),
+    caught: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT, *_HANGUP),
 ) -> Iterator[threading.Event]:
-    """A context in which SIGTERM and SIGINT, or those that are `caught`, only set the event that it
-    gives.
+    """A context in which SIGTERM, SIGINT and SIGHUP, or those that are `caught`, only set the event
+    that it gives.
 
-    So what is being done can be finished. A second signal does what it did before, and so does each
-    signal outside of the main thread, where signals cannot be caught.
+    So what is being done can be finished. A second signal does what it did before, but for SIGHUP,
+    of which a terminal that goes sends several. SIGHUP stays ignored where it is, as under nohup.
+    Outside of the main thread, where signals cannot be caught, each does what it did before.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in caught}
+    found = {number: signal.getsignal(number) or signal.SIG_DFL for number in caught}
+    before = {n: h for n, h in found.items() if n not in _HANGUP or h is not signal.SIG_IGN}
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         stop.set()
-        signal.signal(number, before[signal.Signals(number)])  # the next one is not for us
+        if number not in _HANGUP:
+            signal.signal(number, before[signal.Signals(number)])  # the next one is not for us
 
-    for number in caught:
+    for number in before:
         signal.signal(number, on_signal)
     try:
         yield stop
     finally:
-        for number in caught:
-            signal.signal(number, before[number])
+        for number, handler in before.items():
+            signal.signal(number, handler)
