@@ -135,6 +135,7 @@ def test_a_bare_command_says_what_to_do_next(typed):
         ("simulate x --nodes 5.5", "argument --nodes: expected a whole number, found '5.5'"),
         ("simulate x --start monday", "argument --start: expected a number, found 'monday'"),
         ("demand --bogus", "there is no option '--bogus'\n"),
+        ("explain -- j -c f", "no place for '-c' behind --, where nothing is an option\n"),
     ],
 )
 def test_mistakes_are_one_line_with_a_guess(typed, line, said):

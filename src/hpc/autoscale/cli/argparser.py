@@ -128,6 +128,8 @@ class CommandParser(ArgumentParser):
         if not word.startswith("-"):
             self.error(f"there is no place for {word!r} ({self.prog} --help says what there is)")
         name = word.partition("=")[0]
+        if name in self._names:
+            self.error(f"there is no place for {word!r} behind --, where nothing is an option")
         # dashes alone make no two names alike
         is_close = did_you_mean(name.lstrip("-"), [each.lstrip("-") for each in self._names])
         guess = did_you_mean(name, self._names) if is_close else ""
