@@ -663,3 +663,26 @@ def test_a_reader_that_has_seen_enough(simulator, tmp_path):
     )
     os.close(write)
     assert result.stderr == ""
+
+
+def exits_in(method):
+    """A driver of which a method calls `sys.exit`."""
+    return f"{DRIVER}\n    def {method}:\n        raise SystemExit(3)\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "doing"),
+    [
+        ("import sys\nsys.exit(3)\n" + DRIVER, "driver: importing mydriver"),
+        (exits_in("__init__(self)"), "driver: making mydriver:Driver"),
+        (exits_in("initialize(self)"), "Driver(scalelib).initialize"),
+        (exits_in("_read_jobs_and_nodes(self, config)"), ".read_jobs_and_nodes"),
+        (exits_in("wanted_arrays(self, config)"), "Driver(scalelib).wanted_arrays"),
+    ],
+    ids=["import", "constructor", "initialize", "reading", "wishes"],
+)
+def test_a_driver_cannot_end_the_command(azscale, code, doing):
+    """By `sys.exit`: that is told as another error is, and not with the exit code for a lock that
+    is held."""
+    line = the_line(azscale("autoscale", code=code, driver="mydriver:Driver"), is_odd=True)
+    assert f"{doing}: it called sys.exit(3)" in line

@@ -8,7 +8,7 @@ import pytest
 from builders.fake_scheduler import FakeScheduler, cluster, idle_cluster, now, run, scheduler
 from builders.grid_cli import GridCLI
 from hpc.autoscale.autoscaler import Autoscaler
-from hpc.autoscale.autoscaler.faults import HookError
+from hpc.autoscale.autoscaler.faults import Faults, HookError
 from hpc.autoscale.errors import AutoscaleError, one_line_and_where
 from hpc.autoscale.testing import a_host, a_job
 
@@ -292,3 +292,22 @@ def test_an_answer_of_the_first_look_is_no_second_one(cluster, run, now):
             return super()._read_jobs_and_nodes(config)
 
     assert len(Autoscaler(config, Counting).run_once().deleted) == 3
+
+
+def test_a_hook_that_calls_exit():
+    """Is an error of the pass, which goes on; only a signal ends the process."""
+
+    class Terminated(SystemExit):
+        pass
+
+    def ends(nodes):
+        raise SystemExit(3)
+
+    def is_ended(nodes):
+        raise Terminated(143)
+
+    faults = Faults()
+    assert faults.nodes("joining nodes", ends, []) == []
+    assert [str(error) for error in faults.found] == ["joining nodes: ends: it called sys.exit(3)"]
+    with pytest.raises(Terminated):
+        faults.nodes("joining nodes", is_ended, [])

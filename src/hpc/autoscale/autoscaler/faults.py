@@ -8,7 +8,8 @@ caller see that there is no answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, signature
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +35,18 @@ EXPECTED_NODES = "expected a list of nodes to be returned"
 class HookError(AutoscaleError):
     """A driver answered something that is of no use; the text names driver, hook and
     expectation."""
+
+
+@contextmanager
+def without_exit(doing: str) -> Iterator[None]:
+    """A context in which code that is not ours cannot end the process: HookError where it calls
+    `sys.exit`. `doing`: what is being done."""
+    try:
+        yield
+    except SystemExit as ended:
+        if type(ended) is not SystemExit:  # a signal of which we have made one
+            raise
+        raise HookError(f"{doing}: it called sys.exit({ended.code!r})") from ended
 
 
 class Faults:
@@ -93,11 +106,12 @@ class Faults:
         """What a hook answers, which the recorder hears."""
         recorder, name = self._recorder, getattr(hook, "__name__", "")
         if recorder is None:
-            return hook(nodes)
+            with without_exit(name_of(hook)):
+                return hook(nodes)
         given = list(nodes)
         recorder.heard_hook(name, given)
         try:
-            with recorder.outside():
+            with recorder.outside(), without_exit(name_of(hook)):
                 answer = hook(nodes)
         except Exception as error:
             recorder.heard_answer(name, given, error)

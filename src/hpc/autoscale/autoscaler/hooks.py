@@ -11,7 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from hpc.autoscale.autoscaler.faults import HookError, call_with_up_to, has_name, name_of, short
+from hpc.autoscale.autoscaler.faults import (
+    HookError,
+    call_with_up_to,
+    has_name,
+    name_of,
+    short,
+    without_exit,
+)
 from hpc.autoscale.errors import while_doing
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -29,7 +36,8 @@ def ask(hook: Callable[..., T], *args: Any) -> T:
     """What a hook answers. What it raises names the driver and the hook, if it says nothing of
     itself, as a KeyError does not."""
     try:
-        return hook(*args)
+        with without_exit(name_of(hook)):
+            return hook(*args)
     except Exception as error:
         while_doing(error, name_of(hook))
         raise
@@ -91,7 +99,8 @@ def read(
     """
     hook, wanted = driver.read_jobs_and_nodes, "a list of jobs and a list of SchedulerNodes"
     try:
-        found: object = call_with_up_to(hook, config, True) if again else hook(config)
+        with without_exit(name_of(hook)):
+            found: object = call_with_up_to(hook, config, True) if again else hook(config)
     except Exception as error:
         while_doing(error, "reading the scheduler")
         raise
@@ -129,7 +138,8 @@ def validate(driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[No
 def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mapping[str, Any]]:
     """What the driver wants of nodearrays."""
     hook, wanted = driver.wanted_arrays, "a list of nodearray definitions"
-    found: object = hook(config)
+    with without_exit(name_of(hook)):
+        found: object = hook(config)
     if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         raise _error(hook, wanted, found)
     arrays = list(found)

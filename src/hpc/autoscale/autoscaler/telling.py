@@ -15,6 +15,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.autoscaler.faults import without_exit
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -112,7 +113,8 @@ class Telling:
 
     def _say(self, job: Job, verdict: Verdict) -> bool:
         try:
-            self._driver.explain_job(job, verdict)
+            with without_exit("explain_job"):
+                self._driver.explain_job(job, verdict)
         except Exception as error:  # noqa: BLE001  a hook, of which nothing depends
             self.notes.append(f"telling why job {job.name} waits: {one_line(error)}")
             logging.warning("%s", self.notes[-1])

@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Any
 
+from hpc.autoscale.autoscaler.faults import without_exit
 from hpc.autoscale.errors import ConfigurationException, did_you_mean, while_doing
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -175,7 +176,8 @@ def load_driver(
             f"driver: expected a whole driver, {spec} lacks {', '.join(sorted(missing))}"
         )
     try:
-        driver = factory(*_arguments(factory, project_name, config))
+        with without_exit(f"driver: making {spec}"):
+            driver = factory(*_arguments(factory, project_name, config))
     except Exception as error:
         while_doing(error, f"driver: making {spec}")
         raise
@@ -195,7 +197,8 @@ def _module(spec: str, module_name: str, directory: str) -> Any:
     if place and place not in sys.path:
         sys.path.append(place)
     try:
-        return importlib.import_module(module_name)
+        with without_exit(f"driver: importing {module_name}"):
+            return importlib.import_module(module_name)
     except ImportError as problem:
         raise ConfigurationException(
             f"driver: {spec!r} cannot be imported: {problem} (looked in {place or 'sys.path'} and"
