@@ -65,7 +65,7 @@ def test_room_that_has_come_since(manager):
     """Says that the job waits, whatever other nodearrays say of it."""
     verdict = verdict_on_waiting(Job("j1", ON_HTC), manager)
     assert (verdict.code, verdict.stand) == ("RoomByNow", Stand.WAITS)
-    assert verdict.line.startswith("Job j1 waits: there is room for it by now")
+    assert verdict.line.startswith("Job j1 waits: there is room by now")
 
 
 @pytest.mark.parametrize(

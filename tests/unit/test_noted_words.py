@@ -82,7 +82,7 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             " room for a new node: NodeArray(gpu) has 3 of 3 nodes in use",
             None,
             "Busy",
-            "all that would do have other work, or are too small for it",
+            "all that would do have other work, or are too small",
         ),
         (
             f"NoCapacity: {F4} has no room for a new node: NodeArray(htc) has 3 of 3 nodes in use",

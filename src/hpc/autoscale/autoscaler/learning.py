@@ -307,7 +307,7 @@ class _Explainer:
         limit = "; ".join(said) or None
         away = map(away_in_words, clusters_missing(outcome.job, self._node_mgr))
         reasons = dict.fromkeys((*away, *(" ".join(each.split()) for each in outcome.reasons)))
-        return "; ".join(reasons) or limit or "no node has room for it", limit
+        return "; ".join(reasons) or limit or "no node has room", limit
 
     def verdict_on(self, outcome: Outcome) -> Verdict:
         """The verdict on its job."""

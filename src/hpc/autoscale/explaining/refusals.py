@@ -69,7 +69,7 @@ SAID = {
         "PlacementGroup",
         "the job must not be in a placement group, and these nodes are in one",
     ),
-    "NodesFull": ("Busy", "all that would do have other work, or are too small for it"),
+    "NodesFull": ("Busy", "all that would do have other work, or are too small"),
     "ExclusiveRequirementFailed": ("Busy", "all that would do have other work"),
     "NodeClosed": ("NodesClosed", "the nodes that would do take no work now"),
     "NodeUnusable": ("NodesClosed", "the nodes that would do cannot be used: {0}"),
@@ -124,7 +124,7 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
 
     if why.units >= why.request.units > 0:  # a node was deleted in the meantime
         note(
-            Found("RoomByNow", (), "there is room for it by now, and the next pass tries again"),
+            Found("RoomByNow", (), "there is room by now, and the next pass tries again"),
             None,
         )
     known = Known(node_mgr)

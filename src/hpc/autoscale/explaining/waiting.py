@@ -55,4 +55,4 @@ def line_of(about: str, stand: Stand, first: Cause) -> str:
 
 def _nothing_known(found: Sequence[Found]) -> Cause:
     code = CODES["Unexplained"]
-    return Cause("Unexplained", "no node has room for it", nearness=code.nearness)
+    return Cause("Unexplained", "no node has room", nearness=code.nearness)
