@@ -234,3 +234,20 @@ def test_constraints_are_asked_behind_all_jobs(tmp_path):
     assert said.line.endswith("; it would go on a node that is there or planned")
     scene = look(config, lambda: Reads(lambda: [Job("a", {"ncpus": 8})]))
     assert explain_constraints([{"ncpus": 4}], scene).code in ("BucketLimit", "NodearrayLimit")
+
+
+@pytest.mark.parametrize("disks", [("100g", "1t"), ("1t", "100g")])
+def test_a_plain_amount_is_one_in_the_unit_of_each_node(fixes_of, disks):
+    """Nodes may have a resource in different units: that of the last one is not that of all."""
+
+    def jobs():
+        return [Job("a", {"ncpus": 1, "disk": 3000})]
+
+    defined = [
+        {"select": {"node.vm_size": size}, "name": "disk", "value": f"size::{disk}"}
+        for size, disk in zip((F4, F8), disks, strict=True)
+    ]
+    cluster = a_cluster(htc={F4: 4}, big={F8: 4})
+    fix = fixes_of(jobs, "a", cluster=cluster, default_resources=defined)["ask-less", "disk"]
+    where = f"htc/{F4}" if disks[0] == "100g" else f"big/{F8}"
+    assert fix.text.startswith(f"ask for 100 instead of 3000 disk: 1 x {where}")

@@ -360,9 +360,9 @@ def _ask_for_less(change: WaitingJob) -> Iterator[Fix]:
     for name in sorted(names):
         values = [v for v in values_of(change.constraints, name) if is_above_zero(v)]
         if len(values) == 1 or has_alternatives:
-            free, unit = change.turn.free(name)
+            free = change.turn.free(name)
             for value in dict.fromkeys(values):
-                yield from _less_of(change, Asked(name, value, free, unit))
+                yield from _less_of(change, Asked(name, value, free))
 
 
 def _less_of(change: WaitingJob, asked: Asked) -> Iterator[Fix]:

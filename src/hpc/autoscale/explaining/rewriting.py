@@ -7,7 +7,7 @@ what is made here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from hpc.autoscale.hpctypes import Size, magnitude_bytes
@@ -116,21 +116,22 @@ class Asked:
     """An amount that a job asks for of each node, as `{"ncpus": 4}` or `{"mem": "memory::4g"}`, and
     smaller ones. Amounts are numbers here: of a size in `unit`, of others as they are written."""
 
-    def __init__(self, name: str, value: Any, free: Iterable[float], own: Unit | None) -> None:
-        """`free`: how much nodes have free, in base units; `own`: the unit in which nodes have the
-        resource."""
+    def __init__(self, name: str, value: Any, free: Collection[tuple[float, Unit | None]]) -> None:
+        """`free`: how much nodes have free, in base units, each with the unit in which they have
+        the resource."""
         self.name = name
         self.value = value
-        self._own = own
-        self.unit = _whole_unit(value, max(free, default=0)) if isinstance(value, Size) else None
-        factor = 1 if own is None else own.factor
-        if self.unit is not None:
-            factor = self.unit.factor
-            number = value.bytes / factor
+        units = {own for _, own in free}
+        # of a plain number it is said how many bytes it comes to, where that is so on all nodes
+        self._own = units.pop() if len(units) == 1 else None
+        self.unit = None
+        if isinstance(value, Size):
+            self.unit = _whole_unit(value, max((each for each, _ in free), default=0))
+            number = value.bytes / self.unit.factor
             self.number: float = int(number) if number == int(number) else number
         else:
             self.number = value
-        self._free = [each / factor if factor > 1 else each for each in free]
+        self._free = [_in_units(each, self.unit or own) for each, own in free]
 
     @property
     def is_whole(self) -> bool:
@@ -171,6 +172,10 @@ class Asked:
         if self._own is None or amount < _MANY_BYTES:
             return said
         return f"{said} ({Shown(amount * self._own.factor, self._own)})"
+
+
+def _in_units(amount: float, unit: Unit | None) -> float:
+    return amount if unit is None or unit.factor == 1 else amount / unit.factor
 
 
 def _whole_unit(size: Size, most: float) -> Unit:

@@ -118,18 +118,17 @@ class Supposition:
                 limit.max_cores, limit.max_nodes = cores, nodes
             self.changed()
 
-    def free(self, name: str) -> tuple[set[Quantity], Unit | None]:
-        """How much of a resource new nodes and nodes that are there have free, each amount once, in
-        base units; and the unit in which they have it, of a sized one."""
-        found: set[Quantity] = set()
-        unit: Unit | None = None
+    def free(self, name: str) -> dict[tuple[Quantity, Unit | None], None]:
+        """How much of a resource new nodes and nodes that are there have free, in base units, with
+        the unit in which they have it, of a sized one; each once, in the order of the nodes."""
+        found: dict[tuple[Quantity, Unit | None], None] = {}
         for candidate in self._planner.candidates:
-            for shape in {candidate.new_shape, *candidate.shapes}:
+            # shapes are told apart by their address, which gives a set no order
+            for shape in dict.fromkeys((candidate.new_shape, *candidate.shapes)):
                 free = None if shape is None else shape.free.get(name)
                 if shape is not None and isinstance(free, (int, float)) and free > 0:
-                    unit = shape.units.get(name, unit)
-                    found.add(free)
-        return found, unit
+                    found[free, shape.units.get(name)] = None
+        return found
 
     def pass_time(self, seconds: float) -> None:
         """So much later: capacity failures lie further back."""
