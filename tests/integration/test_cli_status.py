@@ -49,7 +49,7 @@ class Driver(GenericDriver):
 def simulator():
     """A cluster with a quota of three nodes, and a size of which there are no machines."""
     arrays = {"htc": {"machine_types": [SIZE]}, "no": {"machine_types": [BARE]}}
-    clusters = {"demo": {"region": "westus2", "nodearrays": arrays}}
+    clusters = {"demo": {"region": "westus2", "max_count": 50, "nodearrays": arrays}}
     regions = {"westus2": {"family_quotas": {"standardFSv2Family": 12}, "capacity": {BARE: 0}}}
     with serve({"clusters": clusters, "regions": regions}) as running:
         yield running
@@ -162,6 +162,18 @@ def test_how_things_stand(site, simulator):
     assert (found["lock"]["state"], found["lock_holders"]) == ("free", [])
     assert len(simulator.journal.entries(event="created")) == journal
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_is_only_planned_is_not_in_use(site):
+    """Neither of a limit in cores nor of one in nodes, and the screen shows what a pass would
+    fill."""
+    site.jobs(a=4, b=4, c=4)
+    figures = {(each["name"], each["unit"]): each for each in site.stands()["limits"]}
+    quota = figures["VM Family(standardFSv2Family, westus2)", "cores"]
+    assert (quota["used"], quota["planned"]) == (0, 12)
+    cluster = figures["Cluster", "nodes"]
+    assert (cluster["used"], cluster["planned"], cluster["most"]) == (0, 3, 50)
+    assert re.search(r"quota of standardFSv2Family.* 0 of 12 cores \.+ \+12", site("status"))
 
 
 @pytest.mark.parametrize("command", ["plan", "demand", "whatif", "autoscale"])

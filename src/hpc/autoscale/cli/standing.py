@@ -295,10 +295,11 @@ def _limits(node_mgr: NodeManager) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def _used(node_mgr: NodeManager, before: Mapping[tuple[str, str], int]) -> list[LimitStanding]:
-    """The limits of which something is used or nothing is left, the fullest first."""
+    """The limits of which something is used or nothing is left, the fullest first. A limit that is
+    not in `before` was not used then."""
     found = []
     for (name, unit), (used, most) in _limits(node_mgr).items():
-        was = before.get((name, unit), used)
+        was = before.get((name, unit), 0)
         if used or not most:
             found.append(LimitStanding(name, unit, was, used - was, most))
     return sorted(found, key=lambda each: -(each.used + each.planned) / max(each.most, 1))

@@ -214,7 +214,7 @@ def _nodes(standing: Standing, width: int, room: Room) -> list[Line]:
 
 def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
     lines = [Line("limits in use", "title")]
-    near = [each for each in standing.limits if _share(each) >= _WORTH_SHOWING]
+    near = [each for each in standing.limits if _share(each, each.planned) >= _WORTH_SHOWING]
     shown = near[: room.limits]
     bar = 12
     figures = [f"{each.used:,} of {each.most:,} {each.unit}" for each in shown]
@@ -237,9 +237,9 @@ def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
     return lines
 
 
-def _share(limit: LimitStanding) -> float:
-    """How full a limit is, from 0 to 1."""
-    return min(1.0, limit.used / limit.most) if limit.most else 1.0
+def _share(limit: LimitStanding, planned: int = 0) -> float:
+    """How full a limit is, with so much that is planned, from 0 to 1."""
+    return min(1.0, (limit.used + planned) / limit.most) if limit.most else 1.0
 
 
 def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
