@@ -2,6 +2,8 @@
 anything is done with it."""
 
 import copy
+import signal
+from functools import partial
 
 import pytest
 
@@ -294,20 +296,41 @@ def test_an_answer_of_the_first_look_is_no_second_one(cluster, run, now):
     assert len(Autoscaler(config, Counting).run_once().deleted) == 3
 
 
+def exits(code, *_):
+    """As a driver may, or a handler of signals."""
+    raise SystemExit(code)
+
+
+class Exits:
+    """The same as an object."""
+
+    def __call__(self, *_):
+        raise SystemExit(143)
+
+    def on_signal(self, *_):
+        """As a method."""
+        raise SystemExit(143)
+
+
 def test_a_hook_that_calls_exit():
-    """Is an error of the pass, which goes on; only a signal ends the process."""
-
-    class Terminated(SystemExit):
-        pass
-
-    def ends(nodes):
-        raise SystemExit(3)
-
-    def is_ended(nodes):
-        raise Terminated(143)
-
+    """Is an error of the pass, which goes on."""
     faults = Faults()
-    assert faults.nodes("joining nodes", ends, []) == []
-    assert [str(error) for error in faults.found] == ["joining nodes: ends: it called sys.exit(3)"]
-    with pytest.raises(Terminated):
-        faults.nodes("joining nodes", is_ended, [])
+    assert faults.nodes("joining nodes", partial(exits, 3), []) == []
+    (error,) = map(str, faults.found)
+    assert error.endswith("it called sys.exit(3)")
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [lambda *_: exits(143), partial(exits, 143), Exits(), Exits().on_signal],
+    ids=["function", "partial", "object", "method"],
+)
+def test_a_signal_ends_a_hook(handler):
+    """Whoever handles it by `sys.exit`, as programs do that have a loop in them."""
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            Faults().nodes("joining nodes", lambda _: signal.raise_signal(signal.SIGUSR1), [])
+        assert ended.value.code == 143
+    finally:
+        signal.signal(signal.SIGUSR1, before)

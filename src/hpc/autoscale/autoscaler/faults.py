@@ -8,6 +8,10 @@ caller see that there is no answer.
 
 from __future__ import annotations
 
+import functools
+import inspect
+import signal
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from inspect import Parameter, signature
@@ -40,13 +44,28 @@ class HookError(AutoscaleError):
 @contextmanager
 def without_exit(doing: str) -> Iterator[None]:
     """A context in which code that is not ours cannot end the process: HookError where it calls
-    `sys.exit`. `doing`: what is being done."""
+    `sys.exit`. `doing`: what is being done. A handler of signals that does so, whoever has made it,
+    ends the process."""
     try:
         yield
     except SystemExit as ended:
-        if type(ended) is not SystemExit:  # a signal of which we have made one
+        if _is_by_signal(ended):
             raise
         raise HookError(f"{doing}: it called sys.exit({ended.code!r})") from ended
+
+
+def _is_by_signal(error: BaseException) -> bool:
+    """Whether an error comes out of a handler of signals, which interrupts whatever runs."""
+    handlers = filter(callable, map(signal.getsignal, signal.valid_signals()))
+    known = {getattr(_function_of(each), "__code__", None) for each in handlers}
+    return any(frame.f_code in known for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _function_of(handler: Any) -> Any:
+    """What is run of a function, a method, a partial one, or an object that can be called."""
+    while isinstance(handler, functools.partial):
+        handler = handler.func
+    return getattr(handler if inspect.isroutine(handler) else handler.__call__, "__func__", handler)
 
 
 class Faults:

@@ -134,16 +134,12 @@ class SimulationCommands(CommandLine):
             raise AutoscaleError(f"--journal: {journal} does not have {found[0].not_in_journal}")
 
 
-class _Terminated(SystemExit):
-    """The end by a signal, which is not taken for one by a driver."""
-
-
 @contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
     """SIGTERM ends what is done here as Ctrl-C does: no process goes on, and no file is left."""
 
     def end(number: int, _: object) -> None:
-        raise _Terminated(128 + number)
+        raise SystemExit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
         yield
