@@ -136,7 +136,7 @@ def test_a_host_without_a_name_stops_nothing(run, scheduler, cluster, now, name)
     scheduler.jobs = [a_job(tasks=20)]
     summary = run()
     (aside,) = summary.set_aside
-    assert aside.name == "host 2 of the scheduler"
+    assert str(aside).startswith("host 2 of the scheduler set aside: expected the name of a host")
     expected = f"expected the name of a host, a text that is not empty, found {name!r}"
     assert aside.reason == expected
     assert summary.created and not summary.errors and not summary.deleted

@@ -30,7 +30,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calc
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.jobs import UnusableJob, checked, is_running
+from hpc.autoscale.jobs import UnusableHost, UnusableJob, checked, is_running
 from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled
@@ -286,8 +286,9 @@ class _Listener:
     def set_aside(self, job: Job, reason: str) -> None:
         """Keep and log why a job could not be looked at."""
         name = getattr(job, "name", None) or repr(job)
-        self.found[id(job)] = SetAsideJob(name, reason, is_running(job))
-        logging.warning("job %s is set aside: %s", name, reason)
+        is_host = isinstance(job, UnusableHost)
+        self.found[id(job)] = SetAsideJob(name, reason, is_running(job), is_host)
+        logging.warning("%s is set aside: %s", name if is_host else f"job {name}", reason)
 
 
 class _Explainer:

@@ -128,14 +128,16 @@ class UnsatisfiedJob:
 @dataclass(frozen=True)
 class SetAsideJob:
     """A job that could not be looked at; the others were. `runs`: the driver says where it runs, so
-    that it wants nothing."""
+    that it wants nothing. `is_host`: it is a host without a name, which stands among jobs."""
 
     name: str
     reason: str
     runs: bool = False
+    is_host: bool = False
 
     def __str__(self) -> str:
-        return f"job {self.name} set aside: {self.reason}"
+        kind = "" if self.is_host else "job "
+        return f"{kind}{self.name} set aside: {self.reason}"
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def _on_stderr(line: str) -> None:
 def _gist(line: str) -> str:
     """A line without what changes from pass to pass."""
     text = re.sub(r"^ *\d+ jobs? \(.*?\) (waits?|can never run):", "", line)
-    text = re.sub(r"^ *job .*? set aside:", "", text)
+    text = re.sub(r"^ *(job|host) .*? set aside:", "", text)
     text = re.sub(r" or planned( \([^)]*\))?", "", text)  # in the next pass it is in use
     text = re.sub(r"next try in [^)]*\)", "", text)
     return re.sub(r"\d+(?:\.\d+)?", "#", text)
