@@ -48,6 +48,13 @@ def test_what_a_host_lacks_is_told_in_words(site):
     assert "Node[" not in said and "InsufficientResource" not in said
 
 
+def test_the_largest_may_be_a_host(site):
+    """Where no machine is large enough, those of the site count as well."""
+    site.scheduler.queue("big", slots=1, ncpus=1000)
+    said = " ".join(site("explain", "big").split())
+    assert "the job needs 1000 ncpus on one node, and the largest has 16" in said
+
+
 def test_they_are_listed(site):
     """By nodes, with their state, and by buckets, without room for more."""
     columns = ["-o", "name,nodearray,state,ncpus", "-F", "json"]

@@ -50,6 +50,7 @@ from hpc.autoscale.packing.expr import IDENTITY_NAMES, text_pattern
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.plaintext import in_words, on_one_line
+from hpc.autoscale.results import Result, SatisfiedResult
 from hpc.autoscale.results.verdicts import Cause, Stand
 from hpc.autoscale.shown import Shown
 
@@ -139,8 +140,21 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
     for each, of_bucket in _out_of_use(job, node_mgr):
         note(each, of_bucket)
     for each in found.values():
+        each.facts += _of_hosts(each, why.answers, node_mgr)
         _finish(each, job)
     return sorted(found.values(), key=_order)
+
+
+def _of_hosts(found: Found, answers: Sequence[Result], node_mgr: NodeManager) -> list[Any]:
+    """What machines that cannot be ordered have of that of which a job needs more. Of those that
+    are of one kind only one has answered."""
+    if found.code != "TooLarge":
+        return []
+    name = str(found.key[0])
+    lacking = [each for each in answers if each.status == "InsufficientResource"]
+    kinds = {each.node.bucket_id for each in lacking if isinstance(each, SatisfiedResult)}
+    hosts = [node for node in node_mgr.get_nodes() if node.bucket_id in kinds]
+    return [host.resources[name] for host in hosts if name in host.resources]
 
 
 def _of_a_machine(answer: str) -> str:
