@@ -55,6 +55,13 @@ def test_the_largest_may_be_a_host(site):
     assert "the job needs 1000 ncpus on one node, and the largest has 16" in said
 
 
+def test_a_host_that_nothing_stops_has_no_time_to_go(site):
+    """It stays, however long nobody needs it; one with a command to stop its worker does not."""
+    said = " ".join(site("explain", "rack-2").split())
+    assert "no command stops its worker, so it stays" in said
+    assert "it goes" not in said and "may be idle" not in said
+
+
 def test_they_are_listed(site):
     """By nodes, with their state, and by buckets, without room for more."""
     columns = ["-o", "name,nodearray,state,ncpus", "-F", "json"]

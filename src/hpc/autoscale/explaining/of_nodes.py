@@ -18,6 +18,7 @@ from hpc.autoscale.node.guards import AWAY
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
+from hpc.autoscale.onpremises.hosts import hosts_of
 from hpc.autoscale.onpremises.listing import OFF, is_on_premises
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
@@ -183,12 +184,19 @@ def _boots(node: Node, scene: Scene, message: str) -> Cause:
     return Cause("Boots", text, said=message)
 
 
+def _stopped_by_us(scene: Scene) -> set[str]:
+    """The names of the hosts on premises whose worker is stopped when nobody needs it."""
+    return {host.name for host in hosts_of(scene.config) if host.is_commanded}
+
+
 def _idle(node: Node, scene: Scene, fate: Fate) -> Cause:
     """A node without work that stays: for how long of what."""
     timeout, idle = parse_idle_timeout(scene.config, node), fate.idle_seconds
     if not (node.managed or is_on_premises(node)):
         text = "nobody needs it; CycleCloud does not manage it, so it is left alone"
         return Cause("NotManaged", text)
+    if is_on_premises(node) and str(node.name) not in _stopped_by_us(scene):
+        return Cause("Idle", "nobody needs it; no command stops its worker, so it stays")
     if idle is None:
         return Cause("Idle", f"nobody needs it; it goes when that was so for {in_time(timeout)}")
     if idle <= timeout:
