@@ -440,6 +440,29 @@ def test_a_loop_under_nohup_goes_on(site):
     assert loop.returncode == 0
 
 
+def test_a_loop_keeps_the_configuration_and_driver_that_it_began_with(site, simulator):
+    """As documented: what is written into the files meanwhile, mistakes too, is for the next
+    one."""
+    site.jobs(a=1)
+    loop = site.start("autoscale", "--interval", "0.1")
+    try:
+        loop.stderr.readline()
+        site.path.write_text("{no JSON")
+        (site.home / "simdriver.py").write_text("no Python")
+        site.jobs(a=1, b=1)
+        while "1 created (htc-2)" not in (line := loop.stderr.readline()):
+            assert "1 job, " in line
+        loop.send_signal(signal.SIGTERM)
+        _, rest = loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert loop.returncode == 0
+    assert all(" 2 jobs, " in line for line in rest.splitlines())
+    site("autoscale", code=1)
+    assert str(site.path) in site.errors
+
+
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_loop_says_little(site, simulator, form):
     """A line with the time for each pass, as text or JSON, why a job waits once, and no table
