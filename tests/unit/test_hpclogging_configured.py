@@ -157,6 +157,41 @@ def test_a_log_that_cannot_be_written_is_said_once(say, conf, tmp_path, capsys):
     assert capsys.readouterr().err.count("cannot be written: No space left on device") == 1
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="nobody moves a file that is open")
+@pytest.mark.parametrize("kind", ["logging.FileHandler", "logging.handlers.RotatingFileHandler"])
+def test_a_log_that_is_moved_or_removed_is_begun_anew(monkeypatch, tmp_path, capsys, kind):
+    """As logrotate does it, and another process that logs there. A directory that is not there is
+    told once, and nothing is raised."""
+    (tmp_path / "d").mkdir()
+    path, moved = tmp_path / "d" / "a.log", tmp_path / "d" / "a.log.1"
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(hpclogging, "_initialized", False)
+    settings = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"h": {"class": kind, "filename": str(path)}},
+        "root": {"handlers": ["h"], "level": "WARNING"},
+    }
+    hpclogging.initialize_logging({"logging": {"config": settings}})
+    hpclogging.warning("one")
+    path.rename(moved)
+    hpclogging.warning("two")
+    assert (moved.read_text(), path.read_text()) == ("one\n", "two\n")
+    path.unlink()
+    hpclogging.warning("three")
+    hpclogging.warning("four")
+    assert path.read_text() == "three\nfour\n"
+    for each in (moved, path):
+        each.unlink()
+    path.parent.rmdir()
+    for text in ("five", "six"):
+        hpclogging.warning(text)
+    assert capsys.readouterr().err.count("cannot be written: No such file") == 1
+    for handler in root.handlers:
+        handler.close()
+
+
 def test_lines_of_json():
     """With the error where there is one."""
     made = JsonFormatter()

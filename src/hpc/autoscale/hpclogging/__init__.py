@@ -414,6 +414,7 @@ def _settle_configured_handlers() -> None:
         for handler in logger.handlers:
             if isinstance(handler, FileHandler):
                 _tell_once(handler)
+                _follow_the_name(handler)
         if not isinstance(logger, HPCLogger):
             files = _settle_ownership(logger.handlers, FileOwnerHandler())
             if files:
@@ -438,6 +439,34 @@ def _tell_once(handler: FileHandler) -> None:
             )
 
     handler.handleError = handle_error  # type: ignore[method-assign]
+
+
+def _follow_the_name(handler: FileHandler) -> None:
+    """Have the handler write to the file that has its name when it writes: others move and remove
+    log files, such as logrotate and other processes that log there."""
+    emit = handler.emit
+
+    def emit_there(record: LogRecord) -> None:
+        if handler.stream is not None and not _is_at(handler.stream, handler.baseFilename):
+            handler.stream.close()
+            handler.stream = None  # it is opened anew
+        try:
+            emit(record)
+        except OSError:  # not all handlers see to a file that cannot be opened
+            handler.handleError(record)
+
+    if sys.platform != "win32":  # which lets nobody move a file that is open
+        handler.emit = emit_there  # type: ignore[method-assign]
+
+
+def _is_at(stream: IO[AnyStr], path: str) -> bool:
+    """Whether a file that is open is the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError):
+        return True  # nobody knows of another
 
 
 def _not_rotated(files: Iterable[str]) -> str:
