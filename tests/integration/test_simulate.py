@@ -390,6 +390,17 @@ def test_a_journal_that_could_not_be_written_is_said_beside_the_figures(
     assert said in err and "No space left on device" in err and err.count("\n") == 1
 
 
+def test_a_journal_without_a_pass_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where all jobs are too large for the nodes."""
+    log, directory = tmp_path / "log.swf", tmp_path / "journal"
+    log.write_text("; MaxProcs: 640\n" + line(1, 0, HOUR, 640))
+    main(["simulate", str(log), "--nodes", "1", "--journal", str(directory)])
+    said = f"--journal: {directory} stays empty: no job could be played, so there was no pass\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
 def test_estimates_are_in_the_journal_of_a_run(trace: Path, tmp_path: Path) -> None:
     main(["simulate", str(trace), "--journal", str(tmp_path / "journal")])
     again = {job.name: job.requested_seconds for job in read_trace(str(tmp_path / "journal")).jobs}

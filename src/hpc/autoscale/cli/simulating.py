@@ -132,6 +132,8 @@ class SimulationCommands(CommandLine):
         _print([*([recorded] if recorded else []), *found], output_format or "table")
         if found[0].not_in_journal:
             raise AutoscaleError(f"--journal: {journal} does not have {found[0].not_in_journal}")
+        if journal is not None and not os.listdir(journal):
+            warn("--journal: %s stays empty: no job could be played, so there was no pass", journal)
 
 
 @contextmanager
