@@ -591,6 +591,28 @@ def test_a_directory_that_cannot_be_read_is_said_on_the_page(
     assert "Nodes by bucket" in ask(LiveApplication(LivePage(str(journal), MockClock(START))))[2]
 
 
+def test_a_directory_that_cannot_be_read_is_said_when_serve_begins(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On stderr, and it listens all the same: the journal may come to be readable."""
+
+    def refused(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    def serve(server: WsgiServer, begun: Callable[[], None]) -> None:
+        server.start()
+        begun()
+        server.stop()
+
+    monkeypatch.setattr(reporting, "serve_until_stopped", serve)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", refused)
+        main(["serve", str(journal), "--port", "0"])
+    assert capsys.readouterr().err == f"journal {journal}: Permission denied\n"
+    main(["serve", str(journal), "--port", "0"])
+    assert capsys.readouterr().err == ""
+
+
 def test_limits_of_several_clusters_are_their_own() -> None:
     record = a_pass_record(0)
     record.status = {"parts": {"east": a_status(4, 40), "west": a_status(8, 40)}}

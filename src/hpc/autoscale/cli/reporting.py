@@ -118,6 +118,8 @@ class ReportCommands(JournalCommands):
 
         def begun() -> None:
             print(f"{server.url}/", flush=True)
+            if problem := live.problem():
+                warn("%s", problem)
             if token is not None:
                 warn("the user is %s, the password is the token", USER)
 

@@ -135,6 +135,12 @@ class LivePage:
         }
         return health.last_good_pass is not None, json.dumps(said) + "\n"
 
+    def problem(self) -> str:
+        """Why the journal cannot be read; empty when it can be."""
+        with self._turn:
+            self._read_on()
+            return self._problem
+
     def _read_on(self) -> None:
         """Take in what was added to the journal, unless that was done a moment ago."""
         began = self._clock.time()
