@@ -165,7 +165,8 @@ def _others(lists: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The lists that only a replay needs."""
     return {
         name: lists[name] if name == "resources" else [given(key) for key in lists[name]]
-        for name in lists.keys() - set(LISTS)
+        for name in lists
+        if name not in LISTS
     }
 
 
