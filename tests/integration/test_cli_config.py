@@ -222,6 +222,14 @@ def test_a_cluster_that_is_away(check):
     assert code == 0 and line.startswith("warning: not held against the cluster: ")
 
 
+def test_a_default_resource_of_what_nodes_do_not_have(check):
+    """Is an error, as every command ends with it."""
+    resource = {"select": {}, "name": "slots", "value": "node.vcpu_cnt"}
+    (line,), code = check(default_resources=[resource])
+    assert code == 1 and line.startswith("error: default_resources[0]: ")
+    assert "did you mean 'vcpu_count'" in line
+
+
 def test_a_driver_that_is_none(check):
     """Is an error."""
     (line,), code = check(driver="no.such.module:Driver")

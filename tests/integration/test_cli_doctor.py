@@ -171,6 +171,7 @@ def without_the_solver():
         yield {"packing": {"objective": "cost"}}
 
 
+NO_PROPERTY = {"select": {}, "name": "slots", "value": "node.vcpu_cnt"}
 FAILURES = [
     ("configuration", {"idle_timout": 3}, "did you mean 'idle_timeout'"),
     ("configuration", {"text": "{"}, "line 1 column"),
@@ -194,6 +195,7 @@ FAILURES = [
     ("clock", a_clock_that_is_wrong, "s behind ours"),
     ("driver", {"driver": "sitedriver:Drivr"}, "did you mean 'Driver'"),
     ("scheduler", {"driver": "sitedriver:Down"}, "cannot connect to server"),
+    ("names", {"default_resources": [NO_PROPERTY]}, "did you mean 'vcpu_count'"),
 ]
 WARNINGS = [
     ("configuration", {"mode": 0o644}, "can be read by everybody"),

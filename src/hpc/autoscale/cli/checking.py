@@ -17,6 +17,7 @@ from hpc.autoscale.errors import ConfigurationException, one_line
 from hpc.autoscale.hpclogging.conffiles import problem_of
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
+from hpc.autoscale.node.default_resources.definition import DefaultResourceError
 from hpc.autoscale.node.nodemanager import NodeManager
 
 Config = dict[str, Any]
@@ -121,7 +122,7 @@ def check_with_cluster(
     """What of a valid configuration the cluster knows nothing of; `node_mgr` reads it."""
     try:
         manager = node_mgr(config)
-    except ConfigurationException as error:
+    except (ConfigurationException, DefaultResourceError) as error:
         yield Finding(True, one_line(error))
         return
     except Exception as error:  # noqa: BLE001  drivers are not ours, and the cluster may be away

@@ -400,7 +400,7 @@ def _some(names: Iterable[str]) -> str:
 def _names(site: Site) -> Iterator[Observation]:
     found = list(check_with_cluster(site.prepared[1], lambda _: site.node_mgr))
     for finding in found:
-        yield _warning(finding.text)
+        yield (_failed if finding.is_error else _warning)(finding.text)
     if not found:
         yield _ok("the cluster has all that the configuration names")
 
@@ -542,19 +542,19 @@ CHECKS = (
         ("configuration", "driver"),
     ),
     Check(
-        "quotas",
-        "something can be started, and no limit or quota is 0",
-        "raise the quota in Azure, or the limit in the cluster template, and take sizes out of it"
-        " that the region does not have; `azscale limits` prints all limits",
-        _quotas,
-        ("configuration", "server", "certificate", "credentials", "permissions", "driver"),
-    ),
-    Check(
         "names",
         "nodearrays, VM sizes, resources and columns in the configuration exist in the cluster",
         "correct the names, or remove what is not there any more",
         _names,
         ("configuration", "server", "certificate", "credentials", "permissions", "driver"),
+    ),
+    Check(
+        "quotas",
+        "something can be started, and no limit or quota is 0",
+        "raise the quota in Azure, or the limit in the cluster template, and take sizes out of it"
+        " that the region does not have; `azscale limits` prints all limits",
+        _quotas,
+        ("configuration", "server", "certificate", "credentials", "permissions", "driver", "names"),
     ),
 )
 
