@@ -40,6 +40,15 @@ def test_it_is_told_once_and_again_when_it_is_another(run, scheduler, now):
     assert len(scheduler.explained) == 3
 
 
+def test_of_a_job_that_is_no_longer_handed_over_nothing_is_told(run, scheduler):
+    """It may run or have ended: the driver takes away what was said of it, as the docs say."""
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+    run()
+    scheduler.jobs = []
+    run()
+    assert [name for name, _ in codes(scheduler)] == ["big"]
+
+
 def test_a_dry_run_tells_nobody(run, scheduler):
     """It changes nothing anywhere."""
     scheduler.jobs = [a_job("big", tasks=TOO_MANY)]

@@ -161,8 +161,8 @@ class SchedulerDriver(ABC):
         `verdict.line` is one sentence, `verdict.code` one word.
 
         Called at the end of a pass, for jobs that wait or cannot be looked at, when their verdict
-        is another than before, and once when they wait no more. What is raised is noted and harms
-        nothing.
+        is another than before, and once when their nodes are there or come; not for jobs that are
+        no longer handed over. What is raised is noted and harms nothing.
         """
 
     @property
