@@ -21,7 +21,7 @@ FIRST = int(os.environ.get("TOLD_FIRST", "6"))
 PROCESSES = int(os.environ.get("TOLD_PROCESSES", "1"))
 """So many processes are held against the first one, each with a hash seed of its own."""
 
-PASSES = 3
+PASSES = 2
 KINDS = [*MEMORY][1:]
 
 
