@@ -1,6 +1,7 @@
 """Why a job waits is told to the scheduler when it is news, and never harms a pass."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from hpc.autoscale.testing import a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]
 
+DOCS = Path(__file__).parents[2] / "docs"
 TOO_MANY = 100  # ten nodes have forty cores
 
 
@@ -95,6 +97,24 @@ def test_so_many_are_told_in_one_pass_and_the_others_in_the_next(run, scheduler,
         run()
         told.append(len(scheduler.explained))
     assert told == [3, 6, 8]
+
+
+def test_a_slow_hook_holds_up_no_pass_for_long(run, scheduler, monkeypatch):
+    """When its time is over, the pass has told of one job at least, and the next one goes on."""
+    monkeypatch.setattr(telling, "TOLD_SECONDS", 0.0)
+    told = []
+    for _ in range(4):
+        scheduler.jobs = [a_job(f"big{number}", tasks=TOO_MANY) for number in range(3)]
+        run()
+        told.append(len(scheduler.explained))
+    assert told == [1, 2, 3, 3]
+
+
+def test_the_docs_say_how_much_one_pass_tells():
+    """In jobs, and in seconds."""
+    said = " ".join((DOCS / "writing-an-integration.md").read_text("utf-8").split())
+    assert f"At most {telling.TOLD_PER_PASS} jobs are told of in one pass" in said
+    assert f"and after {telling.TOLD_SECONDS:.0f} s the others are left" in said
 
 
 def test_few_causes_are_worked_out_in_one_pass_and_all_have_their_turn(

@@ -9,6 +9,7 @@ at the end of a real pass.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ from hpc.autoscale.wholefiles import unwritable, write_whole
 
 TOLD_PER_PASS = 500
 """Jobs that one pass tells of at most; the others are told of in later ones."""
+
+TOLD_SECONDS = 20.0
+"""For so long a pass goes on to tell: where the scheduler wants a command for each job, the nodes
+of the next pass would wait for it."""
 
 JUDGED_PER_PASS = 50
 """Causes that one pass works out at most for this; jobs that are alike share one. The others keep
@@ -63,6 +68,7 @@ class Telling:
         later: list[str] = []
         failures = 0
         judged: set[int] = set()
+        end = time.monotonic() + TOLD_SECONDS  # real time, which a hook takes
         for job in _in_turn(jobs, before):
             name = str(job.name)
             if name in waiting and not _may_be_judged(waiting[name], judged):
@@ -73,7 +79,11 @@ class Telling:
                 continue
             if before.get(name) == verdict.key:
                 now[name] = verdict.key
-            elif len(told) >= TOLD_PER_PASS or failures >= _GIVE_UP_AFTER:
+            elif (
+                len(told) >= TOLD_PER_PASS
+                or failures >= _GIVE_UP_AFTER
+                or (told and time.monotonic() >= end)
+            ):
                 later.append(name)
             elif self._say(job, verdict):
                 told.append(name)
