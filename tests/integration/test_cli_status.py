@@ -136,6 +136,17 @@ def test_what_remains_of_an_array_waits(site):
     assert site.stands()["jobs"] == {**NO_JOBS, "run": 1, "will_start": 1}
 
 
+def test_a_host_without_a_name_is_no_job(site):
+    """That can never run: it is a problem, and the plan ends as that of any other change."""
+    site.jobs([""], a=4)
+    found = site.stands()
+    assert (found["jobs"], found["stuck"]) == ({**NO_JOBS, "will_start": 1}, [])
+    assert any("host 1 of the scheduler set aside" in each for each in found["problems"])
+    with pytest.raises(SystemExit) as ended:
+        site("plan")
+    assert ended.value.code == 2
+
+
 def test_how_things_stand(site, simulator):
     """Nodes by state, the limits, jobs that run, will start and are stuck with their cause, the
     cost and the last pass; looking changes nothing."""

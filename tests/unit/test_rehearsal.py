@@ -104,9 +104,10 @@ def test_the_driver_is_told_that_it_must_change_nothing(look, scheduler):
 
 
 def test_a_host_without_a_name_does_not_end_it(look, scheduler):
-    """It is among what is set aside."""
+    """It is among what is set aside, and no job that can never run."""
     scheduler.jobs, scheduler.hosts = new_jobs(1), [SchedulerNode(["host"], {})]
     found = look()
+    assert (found.summary.jobs, found.never) == (1, ())
     assert [job.name for job in found.summary.set_aside] == ["host 1 of the scheduler"]
     assert found.summary.requested == ("htc-1",)
 

@@ -282,7 +282,7 @@ class Pass:
         self.steps.note(wanted=len(demand.new_nodes))
         give_attributes(jobs, demand.new_nodes)
         self.outcome.update(
-            jobs=len(jobs),
+            jobs=len(jobs) - sum(each.is_host for each in set_aside),
             unsatisfied=tuple(unsatisfied),
             set_aside=tuple(set_aside),
             failed=node_names(demand.failed_nodes),

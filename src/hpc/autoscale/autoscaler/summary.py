@@ -298,12 +298,12 @@ class PassSummary:
     @property
     def aside_waiting(self) -> list[SetAsideJob]:
         """The jobs that could not be looked at, and wait."""
-        return [job for job in self.set_aside if not job.runs]
+        return [job for job in self.set_aside if not (job.runs or job.is_host)]
 
     @property
-    def aside_running(self) -> list[SetAsideJob]:
-        """The jobs that could not be looked at, and run: they want nothing."""
-        return [job for job in self.set_aside if job.runs]
+    def aside_wanting_nothing(self) -> list[SetAsideJob]:
+        """What else could not be looked at: jobs that run, and hosts without a name."""
+        return [job for job in self.set_aside if job.runs or job.is_host]
 
     @property
     def cost(self) -> PlanCost | None:
@@ -364,7 +364,7 @@ class PassSummary:
             yield "note", f"new nodes: {self.cost}"
         rest: list[tuple[Detail, Sequence[object]]] = [
             ("waits", self.aside_waiting),
-            ("note", self.aside_running),
+            ("note", self.aside_wanting_nothing),
             ("note", self.notes),
             ("error", self.errors),
         ]

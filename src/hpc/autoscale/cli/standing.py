@@ -32,7 +32,7 @@ from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.jobs import is_running
+from hpc.autoscale.jobs import UnusableHost, is_running
 from hpc.autoscale.lockstate import LockState
 from hpc.autoscale.metrics.health import PassEnd, last_end
 from hpc.autoscale.node.guards import AWAY, key_of
@@ -173,7 +173,7 @@ def look(
     nodes = found.nodes
     node_mgr = found.calculator.node_mgr if found.calculator else None
     unsatisfied = found.summary.unsatisfied
-    aside, run_aside = found.summary.aside_waiting, found.summary.aside_running
+    aside = found.summary.aside_waiting
     return Standing(
         at=found.at,
         clusters=_clusters(config),
@@ -195,7 +195,7 @@ def look(
         problems=[
             *(f"{each}" for each in found.summary.errors),
             *found.summary.notes,
-            *(f"{each}" for each in run_aside[:NAMED_AT_MOST]),
+            *(f"{each}" for each in found.summary.aside_wanting_nothing[:NAMED_AT_MOST]),
         ],
     )
 
@@ -309,7 +309,7 @@ def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
     """How many jobs run, as the queue or the hosts have it, are to start, and are stuck; and how
     many wishes and demands of workers are served, which are no jobs. `stuck`: the names of those
     that are."""
-    jobs = noted.jobs
+    jobs = [job for job in noted.jobs if not isinstance(job, UnusableHost)]
     names = set(stuck)
     wanted = [job for job in jobs if isinstance(job, WantedNodes) and job.name not in names]
     served = sum(isinstance(job, RequestJob) for job in wanted)
