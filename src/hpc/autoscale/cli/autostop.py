@@ -68,7 +68,7 @@ class AutostopCommands(CommandLine):
         tls_cert: str | None = None,
         tls_key: str | None = None,
     ) -> None:
-        """Answers nodes that ask whether they may stop, until SIGTERM or SIGINT."""
+        """Answers nodes that ask whether they may stop, until SIGTERM, SIGINT or SIGHUP."""
         tls = tls_of(tls_cert, tls_key)
         application = new_application(config, self._state_home(config), self._directory)
         server = WsgiServer(application, bind, port, tls)

@@ -37,7 +37,7 @@ def tls_of(certificate: str | None, key: str | None) -> Tls | None:
 
 
 def serve_until_stopped(server: WsgiServer, begun: Callable[[], None]) -> None:
-    """Answer until SIGTERM or SIGINT. `begun` is called once it listens."""
+    """Answer until SIGTERM, SIGINT or SIGHUP. `begun` is called once it listens."""
     with stop_on_signals() as stop:
         try:
             server.start()

@@ -237,7 +237,7 @@ class _AzScaleCLI(
             const=0.0,
             metavar="SECONDS",
             help="go on, with this pause between passes (autoscale.interval of the configuration"
-            " when not given), until SIGTERM or SIGINT",
+            " when not given), until SIGTERM, SIGINT or SIGHUP",
         )
         parser.add_argument(
             "--log-format",
