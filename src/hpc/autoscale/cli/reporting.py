@@ -98,7 +98,7 @@ class ReportCommands(JournalCommands):
         tls_cert: str | None = None,
         tls_key: str | None = None,
     ) -> None:
-        """Shows the page of a journal in browsers while it grows, until SIGTERM, SIGINT or SIGHUP."""
+        """Shows the page of a journal in browsers as it grows, until SIGTERM, SIGINT or SIGHUP."""
         from hpc.autoscale.report import charts
         from hpc.autoscale.report.live import USER, LiveApplication, LivePage
         from hpc.autoscale.wsgi.server import WsgiServer
