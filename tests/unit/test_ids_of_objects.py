@@ -23,8 +23,8 @@ def ids_of_passing_objects(tree: ast.Module) -> list[str]:
 
 def test_no_id_is_taken_of_what_nobody_keeps():
     """Another object may have the same address next: jobs were told each other's reasons."""
-    found = {path.name: ids_of_passing_objects(tree) for path, tree in trees().items()}
-    assert {name: ids for name, ids in found.items() if ids} == {}
+    found = {path: ids_of_passing_objects(tree) for path, tree in trees().items()}
+    assert {path: ids for path, ids in found.items() if ids} == {}
 
 
 def test_such_an_id_is_found():
