@@ -2,23 +2,18 @@
 addresses."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+from builders.processes import succeeding
 
 
 def digest(hash_seed, first, last):
     """What becomes of some scenarios in a process with its own hash seed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "builders.plans_of_seeds", str(first), str(last)],
+    return succeeding(
+        *("-m", "builders.plans_of_seeds", first, last),
         cwd=Path(__file__).parents[1],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_same_input_same_plan_in_every_process():

@@ -88,26 +88,31 @@ def test_an_error_of_the_hook_is_a_note_and_tried_again(run, scheduler):
     assert len({name for name, _ in codes(scheduler)}) == 8
 
 
-def test_so_many_are_told_in_one_pass_and_the_others_in_the_next(run, scheduler, monkeypatch):
+@pytest.fixture
+def told_after(run, scheduler):
+    """How many jobs of so many were told of after each of some passes."""
+
+    def passes(number, jobs):
+        told = []
+        for _ in range(number):
+            scheduler.jobs = [a_job(f"big{each}", tasks=TOO_MANY) for each in range(jobs)]
+            run()
+            told.append(len(scheduler.explained))
+        return told
+
+    return passes
+
+
+def test_so_many_are_told_in_one_pass_and_the_others_in_the_next(told_after, monkeypatch):
     """A command of the scheduler for each of ten thousand jobs would hold a pass for long."""
     monkeypatch.setattr(telling, "TOLD_PER_PASS", 3)
-    told = []
-    for _ in range(3):
-        scheduler.jobs = [a_job(f"big{number}", tasks=TOO_MANY) for number in range(8)]
-        run()
-        told.append(len(scheduler.explained))
-    assert told == [3, 6, 8]
+    assert told_after(3, jobs=8) == [3, 6, 8]
 
 
-def test_a_slow_hook_holds_up_no_pass_for_long(run, scheduler, monkeypatch):
+def test_a_slow_hook_holds_up_no_pass_for_long(told_after, monkeypatch):
     """When its time is over, the pass has told of one job at least, and the next one goes on."""
     monkeypatch.setattr(telling, "TOLD_SECONDS", 0.0)
-    told = []
-    for _ in range(4):
-        scheduler.jobs = [a_job(f"big{number}", tasks=TOO_MANY) for number in range(3)]
-        run()
-        told.append(len(scheduler.explained))
-    assert told == [1, 2, 3, 3]
+    assert told_after(4, jobs=3) == [1, 2, 3, 3]
 
 
 def test_the_docs_say_how_much_one_pass_tells():
