@@ -8,13 +8,12 @@ caller see that there is no answer.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from inspect import Parameter, signature
+from functools import partial
+from inspect import Parameter, isroutine, signature
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -63,9 +62,9 @@ def _is_by_signal(error: BaseException) -> bool:
 
 def _function_of(handler: Any) -> Any:
     """What is run of a function, a method, a partial one, or an object that can be called."""
-    while isinstance(handler, functools.partial):
+    while isinstance(handler, partial):
         handler = handler.func
-    return getattr(handler if inspect.isroutine(handler) else handler.__call__, "__func__", handler)
+    return getattr(handler if isroutine(handler) else handler.__call__, "__func__", handler)
 
 
 class Faults:

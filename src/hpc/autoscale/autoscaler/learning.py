@@ -286,9 +286,9 @@ class _Listener:
     def set_aside(self, job: Job, reason: str) -> None:
         """Keep and log why a job could not be looked at."""
         name = getattr(job, "name", None) or repr(job)
-        is_host = isinstance(job, UnusableHost)
-        self.found[id(job)] = SetAsideJob(name, reason, is_running(job), is_host)
-        logging.warning("%s is set aside: %s", name if is_host else f"job {name}", reason)
+        aside = SetAsideJob(name, reason, is_running(job), isinstance(job, UnusableHost))
+        self.found[id(job)] = aside
+        logging.warning("%s is set aside: %s", aside.about, reason)
 
 
 class _Explainer:

@@ -135,9 +135,18 @@ class SetAsideJob:
     runs: bool = False
     is_host: bool = False
 
+    @property
+    def about(self) -> str:
+        """What it is, with its name."""
+        return self.name if self.is_host else f"job {self.name}"
+
+    @property
+    def wants_nothing(self) -> bool:
+        """Whether no node would be made for it, could it be looked at."""
+        return self.runs or self.is_host
+
     def __str__(self) -> str:
-        kind = "" if self.is_host else "job "
-        return f"{kind}{self.name} set aside: {self.reason}"
+        return f"{self.about} set aside: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -298,12 +307,12 @@ class PassSummary:
     @property
     def aside_waiting(self) -> list[SetAsideJob]:
         """The jobs that could not be looked at, and wait."""
-        return [job for job in self.set_aside if not (job.runs or job.is_host)]
+        return [job for job in self.set_aside if not job.wants_nothing]
 
     @property
     def aside_wanting_nothing(self) -> list[SetAsideJob]:
         """What else could not be looked at: jobs that run, and hosts without a name."""
-        return [job for job in self.set_aside if job.runs or job.is_host]
+        return [job for job in self.set_aside if job.wants_nothing]
 
     @property
     def cost(self) -> PlanCost | None:

@@ -17,7 +17,7 @@ from hpc.autoscale.errors import ConfigurationException, one_line
 from hpc.autoscale.hpclogging.conffiles import problem_of
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
-from hpc.autoscale.node.default_resources.definition import DefaultResourceError
+from hpc.autoscale.node.default_resources import DefaultResourceError
 from hpc.autoscale.node.nodemanager import NodeManager
 
 Config = dict[str, Any]

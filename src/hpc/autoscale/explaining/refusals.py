@@ -153,6 +153,8 @@ def _of_hosts(found: Found, answers: Sequence[Result], node_mgr: NodeManager) ->
     name = str(found.key[0])
     lacking = [each for each in answers if each.status == "InsufficientResource"]
     kinds = {each.node.bucket_id for each in lacking if isinstance(each, SatisfiedResult)}
+    if not kinds:  # most sites have no such machines, and thousands of nodes
+        return []
     hosts = [node for node in node_mgr.get_nodes() if node.bucket_id in kinds]
     return [host.resources[name] for host in hosts if name in host.resources]
 
