@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from builders.forked import forks
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.util import SingletonFileLock
 
@@ -40,8 +41,15 @@ def simulator():
         yield running
 
 
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory):
+    """Runs azscale in processes that need not import it."""
+    with forks(tmp_path_factory.mktemp("printed")) as running:
+        yield running
+
+
 @pytest.fixture
-def azscale(simulator, tmp_path):
+def azscale(simulator, forked, tmp_path):
     """Run azscale in a process of its own with a configuration; its result."""
     path = tmp_path / "autoscale.json"
 
@@ -50,7 +58,7 @@ def azscale(simulator, tmp_path):
         text=None,
         env=None,
         cluster="demo",
-        stdout=subprocess.PIPE,
+        stdout=None,
         mode=0o600,
         code=DRIVER,
         **config,
@@ -59,13 +67,18 @@ def azscale(simulator, tmp_path):
         config = {**simulator.connection(cluster), **config}
         path.write_text(json.dumps(config) if text is None else text)
         path.chmod(mode)
+        args = [args[0], "-c", str(path), *args[1:]]
+        begins = any(name.startswith("PYTHON") for name in env or {})  # what an interpreter asks for
+        env = {**os.environ, **(env or {})}
+        if stdout is None and not begins:
+            return forked.run(args, tmp_path, env)
         return subprocess.run(
-            [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(path), *args[1:]],
-            stdout=stdout,
+            [sys.executable, "-m", "hpc.autoscale.cli", *args],
+            stdout=stdout or subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=tmp_path,
-            env={**os.environ, **(env or {})},
+            env=env,
             timeout=60,
             check=False,
         )
