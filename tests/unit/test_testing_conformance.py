@@ -74,9 +74,26 @@ class CannotSettleInside(SelfStartingMemoryWorld):
         super().settle()
 
 
+class WaitsForTheSilent(SelfStartingMemoryWorld):
+    """Its `settle` waits until every host is heard, as after joining; it gives up in the end."""
+
+    def settle(self):
+        silent = [name for name, entry in self.scheduler.entries.items() if not entry.heard]
+        if silent:
+            raise TimeoutError(f"{silent[0]} was not heard for 40 s")
+        super().settle()
+
+
 @pytest.mark.parametrize(
     ("check", "driver_class", "new_world", "said"),
     [
+        (
+            "test_a_silent_host_is_not_idle",
+            MemoryDriver,
+            WaitsForTheSilent,
+            r"WaitsForTheSilent\.settle\(\): expected it to return, .* while a host is silent .*"
+            r" not to be waited for; found .*ip-0a010002 was not heard for 40 s",
+        ),
         (
             "test_without_an_answer_nothing_changes",
             MemoryDriver,
@@ -100,8 +117,8 @@ class CannotSettleInside(SelfStartingMemoryWorld):
             "test_without_an_answer_to_the_drain_nothing_is_deleted",
             DrainsWithoutAnAnswer,
             CannotSettleInside,
-            r"CannotSettleInside\.settle\(\): expected an answer, .* queue server: connection "
-            r"refused",
+            r"CannotSettleInside\.settle\(\): expected it to return, also inside unreachable\(\)"
+            r", .* queue server: connection refused",
         ),
     ],
 )

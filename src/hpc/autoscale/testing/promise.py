@@ -17,6 +17,12 @@ from hpc.autoscale.testing.world import Host, NotInThisWorld, SchedulerWorld, Se
 
 T = TypeVar("T")
 
+_HOSTS_ANSWER = "an answer, also inside unreachable(), where only drivers get none"
+_SETTLE_RETURNS = (
+    "it to return, also inside unreachable(), where only drivers get no answer, and while a host"
+    " is silent or its machine is down: such a host starts nothing, and is not to be waited for"
+)
+
 
 class BrokenPromise(AssertionError):
     """A driver, or a world, did not do what is counted on; the text says what was expected and what
@@ -34,7 +40,7 @@ def hosts_of(world: SchedulerWorld) -> dict[str, Host]:
     """What the scheduler says of its hosts, by short names in lower case. BrokenPromise when the
     world does not say."""
     __tracebackhide__ = True
-    found = _answer(world, world.hosts)
+    found = _answer(world, world.hosts, _HOSTS_ANSWER)
     if not isinstance(found, Mapping) or not all(isinstance(h, Host) for h in found.values()):
         raise BrokenPromise(
             f"{_named(world, world.hosts)}: expected a Host for each name, found {found!r}"
@@ -47,10 +53,10 @@ def settle(world: SchedulerWorld) -> None:
     raises."""
     __tracebackhide__ = True
     if isinstance(world, SelfStartingWorld):
-        _answer(world, world.settle)
+        _answer(world, world.settle, _SETTLE_RETURNS)
 
 
-def _answer(world: SchedulerWorld, method: Callable[[], T]) -> T:
+def _answer(world: SchedulerWorld, method: Callable[[], T], expected: str) -> T:
     __tracebackhide__ = True
     try:
         return method()
@@ -58,9 +64,7 @@ def _answer(world: SchedulerWorld, method: Callable[[], T]) -> T:
         raise
     except Exception as error:
         raise BrokenPromise(
-            f"{_named(world, method)}: expected an answer, also inside unreachable(), where only"
-            " drivers get"
-            f" none; found {one_line(error)}"
+            f"{_named(world, method)}: expected {expected}; found {one_line(error)}"
         ) from error
 
 

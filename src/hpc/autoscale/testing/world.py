@@ -145,7 +145,9 @@ class SelfStartingWorld(SchedulerWorld):
 
         Called whenever something happened: work came, a task ended, a machine came up or died, the
         driver did something. A fake starts tasks here; a world around a real scheduler waits until
-        that has done so.
+        that has done so, and until it has heard from each host that was let in. A silent host, and
+        one whose machine is down, starts nothing, whatever the scheduler says of it: they are not
+        to be waited for.
         """
 
     def start(self, hostname: str) -> bool:
