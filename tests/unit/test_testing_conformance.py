@@ -38,6 +38,56 @@ class TestAGoodDriverOfASchedulerThatStartsByItself(DriverConformance):
         return SelfStartingMemoryWorld(MemoryDriver)
 
 
+class NoticesLate(SelfStartingMemoryWorld):
+    """As Grid Engine: when a machine is gone, its host is said to run what it ran, until it is
+    removed."""
+
+    def machine_down(self, hostname):
+        self.machines.discard(hostname)
+
+
+class Requeues(MemoryDriver):
+    """What is said to run on a host that it removes waits again."""
+
+    def validate_nodes(self, scheduler_nodes, cc_nodes):
+        before = {**self.scheduler.entries}
+        super().validate_nodes(scheduler_nodes, cc_nodes)
+        self._requeue(before)
+
+    def forget(self, nodes):
+        before = {**self.scheduler.entries}
+        super().forget(nodes)
+        self._requeue(before)
+        return nodes
+
+    def _requeue(self, before):
+        removed = before.keys() - self.scheduler.entries.keys()
+        self.scheduler.waiting += sum(before[name].running for name in removed)
+
+
+class LeavesTasksThere(Requeues):
+    """Its scheduler refuses to remove a host that is said to run tasks, and it goes on."""
+
+    def _requeue(self, before):
+        refused = {name: entry for name, entry in before.items() if entry.running}
+        self.scheduler.entries.update(refused)
+
+
+class TestAGoodDriverOfASchedulerThatNoticesLate(DriverConformance):
+    """It passes every check, although the scheduler says of dead hosts that tasks run there."""
+
+    def new_world(self):
+        return NoticesLate(Requeues)
+
+
+def test_a_lost_host_on_which_tasks_are_said_to_run_is_told_of(tmp_path):
+    """Not to see it is one cause of its staying; that the scheduler refuses is the other."""
+    said = r"is removed .*\(Compare the two lists.* refuse .*wait again.*tasks=4"
+    with pytest.raises(BrokenPromise, match=said):
+        check = "test_nodes_that_vanish_are_forgotten"
+        run_check(check, LeavesTasksThere, tmp_path, NoticesLate)
+
+
 @pytest.mark.parametrize("new_world", [MemoryWorld, SelfStartingMemoryWorld])
 @pytest.mark.parametrize(
     ("check", "driver_class", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", None)

@@ -110,7 +110,9 @@ class SchedulerWorld(ABC):
         started."""
 
     def machine_down(self, hostname: str) -> None:  # noqa: B027 - only some need it
-        """A host is no more: nothing on it answers, and what ran there is lost or waits again."""
+        """A host is no more: nothing on it answers, and what ran there is lost or waits again, at
+        the latest when the driver has removed the host. A real scheduler notices late: until then
+        it says what it said before."""
 
     def silence(self, hostname: str) -> AbstractContextManager[None]:
         """While this lasts the scheduler hears nothing from a host, on which tasks run on."""

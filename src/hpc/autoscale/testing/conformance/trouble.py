@@ -75,8 +75,9 @@ class Trouble:
         stage.run_until(
             lambda: not stage.knows(lost) and stage.has_nodes(2),
             f"{lost} is removed from the scheduler and its work gets a node: {name} is not listed"
-            " by"
-            " CycleCloud any more. (Compare the two lists in validate_nodes.)",
+            " by CycleCloud any more. (Compare the two lists in validate_nodes. A scheduler may"
+            " refuse to remove a host on which it says that tasks run: close it first, and let them"
+            " wait again, by force.)",
         )
         expect(stage.knows(other), f"expected {other} to stay known to the scheduler")
 
