@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from builders.memory_scheduler import MemoryDriver, MemoryWorld
 from hpc.autoscale.config import check_config
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.testing import SchedulerWorld, SelfStartingWorld
+from hpc.autoscale.testing import SchedulerWorld, SelfStartingWorld, on_stage
 from hpc.autoscale.testing.conformance import DriverConformance
 
 pytest.importorskip("werkzeug")
@@ -142,6 +144,22 @@ def test_every_part_of_a_world_is_on_the_page():
     worlds = (SchedulerWorld, SelfStartingWorld)
     parts = {name for world in worlds for name in vars(world) if not name.startswith("_")}
     assert {name for name in parts if f"`{name}`" in table or f"`{name}(" in table} == parts
+
+
+def test_a_line_for_grid_engine_has_no_comma(tmp_path):
+    """`qalter -ac` takes one for the end of the value, and lines have some."""
+
+    class TooLarge(MemoryDriver):
+        def new_job(self, tasks):
+            return Job("queue", {"ncpus": 5}, iterations=tasks)
+
+    world = MemoryWorld(TooLarge)
+    with on_stage(world, tmp_path) as stage:
+        stage.submit(1)
+        stage.run()
+    assert "," in world.scheduler.comments["queue"]
+    (row,) = re.findall(r"^\| Grid Engine \|.*", PAGE, re.MULTILINE)
+    assert "a comma ends the value there" in row
 
 
 def test_every_promise_has_a_docstring():
