@@ -146,6 +146,14 @@ def test_every_part_of_a_world_is_on_the_page():
     assert {name for name in parts if f"`{name}`" in table or f"`{name}(" in table} == parts
 
 
+def test_what_a_world_around_a_real_scheduler_must_know_is_on_the_page(tmp_path):
+    """Each check begins with the same host name, which such a scheduler may remember."""
+    with on_stage(MemoryWorld(), tmp_path) as stage:
+        (first,) = stage.grow(1)
+    said = PAGE.split("\nA real scheduler takes its time")[1].split("\n## ")[0]
+    assert f"begins with the host name `{first}`" in said
+
+
 def test_a_line_for_grid_engine_has_no_comma(tmp_path):
     """`qalter -ac` takes one for the end of the value, and lines have some."""
 

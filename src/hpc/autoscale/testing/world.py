@@ -102,7 +102,11 @@ class SchedulerWorld(ABC):
         return a_cluster()
 
     def hostname_of(self, node_name: str, private_ip: str) -> str:
-        """Which host name a node gets; as CycleCloud has it, ip-0a010002 for 10.1.0.2."""
+        """Which host name a node gets; as CycleCloud has it, ip-0a010002 for 10.1.0.2.
+
+        Each check begins with that one. A world around a real scheduler in which something is left
+        of the host of the check before gives names that are new in each check.
+        """
         return "ip-" + "".join(f"{int(number):02x}" for number in private_ip.split("."))
 
     def machine_up(self, machine: Machine) -> None:  # noqa: B027 - only some need it
@@ -115,7 +119,10 @@ class SchedulerWorld(ABC):
         it says what it said before."""
 
     def silence(self, hostname: str) -> AbstractContextManager[None]:
-        """While this lasts the scheduler hears nothing from a host, on which tasks run on."""
+        """While this lasts the scheduler hears nothing from a host, on which tasks run on.
+
+        A world around a real scheduler yields when that has noticed.
+        """
         raise NotInThisWorld("this world cannot silence a host")
 
     def add_own_host(self, hostname: str) -> None:
