@@ -18,6 +18,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.testing import SchedulerWorld, SelfStartingWorld, on_stage
 from hpc.autoscale.testing.conformance import DriverConformance
+from hpc.autoscale.testing.stage import BOOT_TIMEOUT
 
 pytest.importorskip("werkzeug")
 
@@ -168,6 +169,42 @@ def test_a_line_for_grid_engine_has_no_comma(tmp_path):
     assert "," in world.scheduler.comments["queue"]
     (row,) = re.findall(r"^\| Grid Engine \|.*", PAGE, re.MULTILINE)
     assert "a comma ends the value there" in row
+
+
+class NotHeardYet(MemoryDriver):
+    """No host is heard yet: its driver says that they are down."""
+
+    def reported(self, hostname, entry):
+        node = super().reported(hostname, entry)
+        node.available["ncpus"] = 0
+        return node
+
+
+class LeavesOut(MemoryDriver):
+    """The same, as the page has it."""
+
+    def _read_jobs_and_nodes(self, config):
+        jobs, _ = super()._read_jobs_and_nodes(config)
+        return jobs, []
+
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        super().add_nodes_to_cluster(nodes)
+        return []
+
+
+@pytest.mark.parametrize(("driver_class", "second"), [(NotHeardYet, 1), (LeavesOut, 0)])
+def test_a_host_that_is_not_heard_yet_is_left_out(driver_class, second, tmp_path):
+    """As one that is down it makes a second node; left out it does not, and after the boot timeout
+    it is told of."""
+    with on_stage(MemoryWorld(driver_class), tmp_path) as stage:
+        stage.submit(4)
+        stage.come_up(*stage.run().created)
+        stage.run()
+        assert len(stage.run().created) == second
+        stage.wait(BOOT_TIMEOUT + 1)
+        told = [str(note) for note in stage.run().notes]
+    assert len(told) == 1 - second
+    assert "**A host that was let in and is not heard yet**" in PAGE
 
 
 def test_every_promise_has_a_docstring():
