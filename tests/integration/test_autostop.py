@@ -14,6 +14,7 @@ import requests
 
 from builders.autostop_site import ACCESS, Callback, an_autostop_site
 from hpc.autoscale import cli
+from hpc.autoscale.node.requests import RequestLog
 
 EXECUTE_30 = {"Name": "execute", "TargetCount": 30}
 
@@ -196,6 +197,27 @@ def test_a_stop_that_failed_until_demand_grew(site, callback):
     site.want({"Name": "execute", "TargetCount": 3})
     assert [callback.ask(each).code for each in instances] == [*["wanted"] * 3, "may_stop"]
     assert site.instances("execute") == instances[:3]
+
+
+@pytest.mark.parametrize("kept", [{}, {"requests_file": "elsewhere.db"}])
+def test_a_stop_of_which_nobody_knows_whether_it_happens(site, kept):
+    """Is written down where the loop finds it: while the request may still arrive the node gets no
+    work and another one is made for it, and the node is told yes again when it asks again."""
+    kept = {key: str(site.home / name) for key, name in kept.items()}
+    site.write({**site.config, **kept})
+    (instance,) = site.start("execute", 1)
+    site.want({"Name": "execute", "TargetCount": 0})
+    with site.serving() as callback:
+        site.simulator.faults.add("no_reply", endpoint="shutdown_nodes", times=1)
+        assert callback.ask(instance).code == "stop_failed"
+        log = RequestLog(kept.get("requests_file", site.home / "requests.db"))
+        assert [removal.name for removal in log.removals] == ["execute-1"]
+        site.want({"Name": "execute", "TargetCount": 1})
+        site.autoscale()
+        assert [node["Name"] for node in site.running("execute")] == ["execute-1", "execute-2"]
+        assert callback.ask(instance).code == "may_stop"
+    assert [node["Name"] for node in site.running("execute")] == ["execute-2"]
+    assert log.removals == []
 
 
 def test_limits_on_how_many_go_at_once(site):

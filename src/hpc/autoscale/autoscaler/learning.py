@@ -163,8 +163,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     config = with_weights(config, functools.partial(_current_weights, driver))
     if config.get(SECTION):
         config[STATES_FILE] = states_file(config, driver.autoscale_home)
-    history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
-    directory = os.path.dirname(os.path.abspath(history))
+    directory = _directory_of_files(config, driver)
     if not os.path.isdir(directory):
         return config
     config.setdefault("backoffdb", os.path.join(directory, BACKOFF_FILE))
@@ -172,9 +171,22 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
         config.setdefault("clustersdb", os.path.join(directory, CLUSTERS_FILE))
     config.setdefault("gangsdb", os.path.join(directory, GANGS_FILE))
     config.setdefault("verdicts_file", os.path.join(directory, VERDICTS_FILE))
-    if config.get("requests_file") or config.get("read_only"):
+    return config if config.get("read_only") else with_requests_file(config, driver)
+
+
+def with_requests_file(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
+    """The configuration with the file in which requests outlive this process: the one that it
+    names, or one beside the node history where there is such a directory."""
+    directory = _directory_of_files(config, driver)
+    if config.get("requests_file") or not os.path.isdir(directory):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
+
+
+def _directory_of_files(config: Mapping[str, Any], driver: SchedulerDriver) -> str:
+    """Where the node history is, and what passes remember beside it."""
+    history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
+    return os.path.dirname(os.path.abspath(history))
 
 
 def _current_weights(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, int]:

@@ -211,7 +211,9 @@ def _calculator_that_commands(
     config: dict[str, Any], driver: SchedulerDriver
 ) -> tuple[DemandCalculator, Sequence[Job]]:
     """A calculator for a dry run whose nodes can be deleted afterwards. The driver is told that
-    nothing may be changed, and creates of the loop are left for the loop to settle."""
-    node_mgr = new_node_manager({**config, "read_only": False, "requests_file": None})
+    nothing may be changed. What is deleted is written down where the loop looks, which gives no
+    work to nodes whose removal may still arrive; nor are they counted on here."""
+    commanding = {**learning.with_requests_file(config, driver), "read_only": False}
+    node_mgr = new_node_manager(commanding)
     driver.preprocess_node_mgr(config, node_mgr)
     return learning.new_calculator(config, driver, node_mgr)
