@@ -89,3 +89,15 @@ def test_nodes_of_a_cluster_that_does_not_answer(site, terminate):
         site.want(3)
         assert codes(callback, instances) == ["may_stop", *["wanted"] * 3]
     assert len(site.instances()) == (3 if terminate else 4)
+
+
+def test_asking_again_by_node_id(site):
+    """A node that is on its way out is told the same again, by the id that it has in its own
+    cluster, too."""
+    site.start(1)
+    site.want(0)
+    (node,) = site.clusters["west"].cluster("c").nodes()
+    with site.serving() as callback:
+        assert codes(callback, [node["NodeId"]] * 2) == ["may_stop"] * 2
+        assert codes(callback, [node["InstanceId"], "nobody"]) == ["may_stop", "unknown_instance"]
+    assert site.instances() == []

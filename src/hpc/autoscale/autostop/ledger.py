@@ -21,6 +21,7 @@ from hpc.autoscale.autostop.decision import (
     Surplus,
     decide,
 )
+from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.sqlitefile import SqliteFile
@@ -87,13 +88,15 @@ class Ledger(SqliteFile):
             db.executemany("DELETE FROM stops WHERE node_id = ?", [(each,) for each in node_ids])
 
     def told_yes(self, instance: str, now: float) -> Answer | None:
-        """The yes that stands for a node of this InstanceId or NodeId, listed or not."""
+        """The yes that stands for a node of this InstanceId or NodeId, listed or not; a NodeId may
+        also be the one that the node has in its own of several clusters."""
         with self.writing() as db:
             _forget(db, now)
-            row = db.execute(
-                "SELECT name FROM stops WHERE instance_id = ? OR node_id = ?", (instance, instance)
-            ).fetchone()
-        return None if row is None else Answer(Code.MAY_STOP, f"{row[0]} is stopping", row[0])
+            rows = db.execute("SELECT name, node_id, instance_id FROM stops").fetchall()
+        for name, node_id, instance_id in rows:
+            if instance in (instance_id, node_id, split_name(node_id)[1]):
+                return Answer(Code.MAY_STOP, f"{name} is stopping", name)
+        return None
 
     def reserved(self, now: float) -> set[str]:
         """The NodeIds for which a yes stands."""
