@@ -65,6 +65,22 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         assert found["causes"][0]["said"] == "disk broken"
 
 
+def test_a_spot_node_that_is_being_evicted(azscale):
+    """Leaves, and does not boot: in `explain`, in `status` and in the summary of a pass."""
+    with azscale.at({"htc": {"machine_types": [F4], "spot": True}}) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"})]
+        site.run()
+        assert json.loads(azscale("status", "-F", "json"))["nodes"] == {"booting": 1}
+        site.wait(60)
+        site.run()
+        site.simulator.cluster("c").evict("htc-1")
+        assert site.run().booting == ()
+        found = json.loads(azscale("explain", "htc-1", "-F", "json"))
+        assert (found["code"], "boots" in found["line"]) == ("TakenAway", False)
+        assert "it is being taken away, and gets no work; CycleCloud says: " in found["line"]
+        assert json.loads(azscale("status", "-F", "json"))["nodes"] == {"leaving": 1}
+
+
 def test_what_a_node_is_told_that_asks_whether_it_may_stop(azscale):
     """Where autostop is configured: the service's own answer, of which nothing is kept."""
     with azscale.at(autostop={}) as site:

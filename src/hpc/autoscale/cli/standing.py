@@ -35,7 +35,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import UnusableHost, is_running
 from hpc.autoscale.lockstate import LockState
 from hpc.autoscale.metrics.health import PassEnd, last_end
-from hpc.autoscale.node.guards import AWAY, key_of
+from hpc.autoscale.node.guards import AWAY, is_taken_back, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.pricing import is_paid_for, node_price
@@ -268,7 +268,8 @@ def _state(node: Node, busy: set[object]) -> str:
         return "planned"
     if node.state == "Failed":
         return "failed"
-    if "drain" in node.metadata or (node.managed and node.target_state != "Started"):
+    is_drained = "drain" in node.metadata
+    if is_drained or is_taken_back(node) or (node.managed and node.target_state != "Started"):
         return "leaving"
     if is_booting(node):
         return "booting"

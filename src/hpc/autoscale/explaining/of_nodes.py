@@ -14,7 +14,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.explaining.scene import Fate, Scene
 from hpc.autoscale.explaining.words import at_time, in_time, listed, per_hour
 from hpc.autoscale.hpctypes import READY_STATES
-from hpc.autoscale.node.guards import AWAY
+from hpc.autoscale.node.guards import AWAY, is_taken_back
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
@@ -152,6 +152,9 @@ def _by_state(node: Node, scene: Scene, message: str) -> Iterator[Cause]:
         yield Cause("ClusterAway", "its cluster does not answer, so nothing is done with it")
     elif is_on_premises(node) and node.state == OFF:
         yield from _of_the_site(node, scene)
+    elif is_taken_back(node):
+        says = f"; CycleCloud says: {message}" if message else ""
+        yield Cause("TakenAway", f"it is being taken away, and gets no work{says}", said=message)
     elif node.exists and not _is_up(node):
         yield _boots(node, scene, message)
     elif not node.exists and not node.assignments:

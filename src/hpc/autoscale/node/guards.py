@@ -133,6 +133,12 @@ class Clearance(NamedTuple):
     refused: list[Refusal]
 
 
+def is_taken_back(node: Node) -> bool:
+    """Whether a node that should run is about to be taken away, as a spot node of whose eviction
+    Azure has given notice."""
+    return node.state == "Unavailable" and node.target_state == "Started"
+
+
 def key_of(node: Node) -> object:
     """What a node of the cluster is told from others by, also when a driver returns a copy of
     it."""

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.node.guards import AWAY, key_of
+from hpc.autoscale.node.guards import AWAY, is_taken_back, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.workers.demand import DEFINITION, NODES, WorkerJob, worker_jobs
@@ -41,6 +41,7 @@ def is_booting(node: Node) -> bool:
         and node.target_state == "Started"
         and node.state not in ht.READY_STATES
         and node.state not in ("Failed", AWAY)
+        and not is_taken_back(node)
     )
 
 
