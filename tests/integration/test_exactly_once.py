@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from builders.waiting_queue import WaitingQueue
-from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.autoscaler import Autoscaler, LogReporter
 from hpc.autoscale.ccbindings.errors import InconsistentStatus
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
 from hpc.autoscale.errors import CycleCloudError
@@ -21,6 +21,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
+from hpc.autoscale.util import configured_lock
 
 SIZE = "Standard_F4s_v2"
 DRIVER = "hpc.autoscale.cli:GenericDriver"
@@ -306,6 +307,46 @@ def test_two_loops_on_one_cluster(azscale, config, tmp_path, home):
     with a_loop(config, lock_file=str(tmp_path / "home" / "lock.file")):
         _, said = done(azscale("autoscale", home=home), code=3)
     assert f"held by process {os.getpid()}" in said
+
+
+class Refusals(LogReporter):
+    """Hears of the passes that failed."""
+
+    def __init__(self):
+        self.said = []
+
+    def pass_failed(self, error, failures, pause):
+        self.said.append(str(error))
+
+
+def test_two_loops_do_not_take_turns(config, tmp_path, nodes):
+    """A second one, with its own configuration and its own scheduler, has no pass between those of
+    the first, and deletes none of its nodes; commands and single passes find the lock free."""
+    config.update(idle_timeout=0)
+    other = {**config, "lock_file": str(tmp_path / "b"), "nodehistorydb": str(tmp_path / "b.db")}
+    refusals, seen = Refusals(), []
+
+    def second_loop():
+        ends = iter((False, True, True))
+        Autoscaler(other, WaitingQueue(0), reporter=refusals).run_forever(
+            0, should_stop=lambda: next(ends)
+        )
+        seen.append(len(refusals.said))
+
+    def after_the_first_pass():
+        if nodes() and not seen:
+            second_loop()
+            Autoscaler({**other, "read_only": True}, WaitingQueue(0), dry_run=True).run_once()
+            configured_lock(other).unlock()
+        return bool(seen)
+
+    first = {**config, "lock_file": str(tmp_path / "a")}
+    Autoscaler(first, WaitingQueue(3)).run_forever(0, should_stop=after_the_first_pass)
+    assert (nodes(), seen) == (3, [1])
+    assert "to be the only instance for the loop of cluster c at 127.0.0.1" in refusals.said[0]
+    assert f"held by process {os.getpid()}" in refusals.said[0]
+    second_loop()
+    assert seen == [1, 1]
 
 
 @pytest.mark.parametrize(

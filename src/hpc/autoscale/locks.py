@@ -61,16 +61,56 @@ def lock_cluster(server: str, cluster: str, lock_file: Callable[[str], Unlock]) 
     MultipleInstancesError when another process of this machine has it, and the same at once for
     this process; LockUnusableError when it can be neither taken nor refused.
     """
-    name = _name(server, cluster)
+    return _lock(_name(server, cluster), f"cluster {cluster} at {server}", lock_file)
+
+
+def _lock(name: str, what: str, lock_file: Callable[[str], Unlock]) -> Unlock:
     if sys.platform == "linux":
         try:
-            return _lock_name(name, f"cluster {cluster} at {server}")
+            return _lock_name(name, what)
         except OSError as error:
             if error.errno not in _FORBIDDEN:
                 raise LockUnusableError(
-                    f"the lock of cluster {cluster} at {server} cannot be taken: {error.strerror}"
+                    f"the lock of {what} cannot be taken: {error.strerror}"
                 ) from error
-    return lock_file(_file(name, f"cluster {cluster} at {server}"))
+    return lock_file(_file(name, what))
+
+
+class LoopLock:
+    """The lock that a loop holds from its first pass to its end, between passes as well: two loops
+    whose passes take turns would delete each other's nodes.
+
+    Single passes and commands are between the passes of a loop as ever. `lock_file` is that of
+    `lock_cluster`.
+    """
+
+    def __init__(self, lock_file: Callable[[str], Unlock]) -> None:
+        self._lock_file = lock_file
+        self._held: dict[tuple[str, str], Unlock] = {}
+
+    def take(self, config: Mapping[str, Any]) -> None:
+        """Take those of the configuration's clusters that are not held yet; all or none. The errors
+        are those of `lock_cluster`."""
+        new: dict[tuple[str, str], Unlock] = {}
+        try:
+            for server, cluster in clusters_of(config):
+                if (server, cluster) not in self._held:
+                    what = f"the loop of cluster {cluster} at {server}"
+                    name = f"{_name(server, cluster)}-loop"
+                    new[server, cluster] = _lock(name, what, self._lock_file)
+        except BaseException:
+            _give_back(new)
+            raise
+        self._held.update(new)
+
+    def unlock(self) -> None:
+        """Give all of them back."""
+        _give_back(self._held)
+
+
+def _give_back(held: dict[tuple[str, str], Unlock]) -> None:
+    while held:
+        held.popitem()[1]()
 
 
 def holders_of(config: Mapping[str, Any]) -> list[str]:

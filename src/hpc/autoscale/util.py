@@ -25,7 +25,7 @@ from hpc.autoscale.errors import (
     MultipleInstancesError,
 )
 from hpc.autoscale.hpctypes import without_domain
-from hpc.autoscale.locks import clusters_of, lock_cluster
+from hpc.autoscale.locks import LoopLock, clusters_of, lock_cluster
 
 if sys.platform == "win32":
     import msvcrt
@@ -236,6 +236,11 @@ class SingletonFileLock(SingletonLock):
 
 def _locked(path: str) -> Callable[[], None]:
     return SingletonFileLock(path).unlock
+
+
+def new_loop_lock() -> LoopLock:
+    """The lock of a loop, which holds nothing yet."""
+    return LoopLock(_locked)
 
 
 # Seconds after which a lock that is waited for is tried again.

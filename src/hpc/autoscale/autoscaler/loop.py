@@ -26,10 +26,11 @@ from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import counted
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.util import NullSingletonLock, SingletonLock
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, lock_file_of, new_loop_lock
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal.recording import PassRecorder
+    from hpc.autoscale.locks import LoopLock
 
 NewDriver = Callable[[], SchedulerDriver]
 
@@ -72,6 +73,7 @@ class Autoscaler:
         self.driver = hooks.checked_driver(self._new_driver() if self._new_driver else driver)
         self._driver_is_fresh = True
         self._interval: float | None = None
+        self._loop_lock: LoopLock | None = None
         self._readings = Readings()
         self.dry_run = dry_run
         self._clock = clock
@@ -103,6 +105,7 @@ class Autoscaler:
         started_at = self._clock.time()
         self._reporter.pass_started(self.dry_run)
         driver, config = self._next_driver()
+        self._hold_loop(driver, config)
         lock = take_lock(driver, config)
         try:
             summary = self._run(started_at, driver, config)
@@ -190,11 +193,24 @@ class Autoscaler:
         Ends after the pass in hand once `stop_event` is set or `should_stop()` is true. A pass that
         fails is reported and followed by a longer pause: twice as long for each failure in a row,
         up to MAX_PAUSE, and never shorter than an error's `retry_after`. Only a configuration that
-        is wrong from the start ends the loop, by raising.
+        is wrong from the start ends the loop, by raising. While another loop of this machine has
+        one of the clusters, passes fail.
         """
         self._interval = interval
         stop = stopper(stop_event, should_stop)
-        return run_repeatedly(self.run_once, interval, stop, self._reporter, self._clock)
+        self._loop_lock = new_loop_lock()
+        try:
+            return run_repeatedly(self.run_once, interval, stop, self._reporter, self._clock)
+        finally:
+            self._loop_lock.unlock()
+            self._loop_lock = None
+
+    def _hold_loop(self, driver: SchedulerDriver, config: Mapping[str, Any]) -> None:
+        """In a loop, keep other loops of this machine from its clusters, until it ends. Where no
+        lock is wanted, and where the driver has one of its own, nobody is kept away."""
+        is_wanted = lock_file_of(config, "some") and not config.get("read_only")
+        if self._loop_lock is not None and is_wanted and not hooks.has_own_lock(driver):
+            self._loop_lock.take(config)
 
     def _next_driver(self) -> Prepared:
         """The driver for the next pass, and its configuration."""
