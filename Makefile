@@ -51,7 +51,10 @@ demo: $(STAMP)
 demo-regions: $(STAMP)
 	@$(BIN)/python examples/regions/demo.py --jobs $(or $(JOBS),20000)
 
-test: lint types newer unit
+# what comes before all tests is done by two processes at a time
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j 2 types lint newer
+	@$(MAKE) --no-print-directory unit
 
 lint: $(STAMP)
 	$(BIN)/black --check --quiet .

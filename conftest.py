@@ -19,6 +19,22 @@ NOT_IMPORTED = {"hpc.autoscale.job.computenode", "hpc_queue.worker", "hpc_queue.
 # directories of tests that draw what they try
 DRAWN = {"property", "simulation"}
 
+# Long tests in which hardly a line is run that no other test runs; together 170 branches of 80,000.
+REPEATED = {
+    "test_absent_clusters",
+    "test_backoff_over_http",
+    "test_cli_errors",
+    "test_examples",
+    "test_exactly_once",
+    "test_field_incidents",
+    "test_history_trouble",
+    "test_jetpack_dynamic",
+    "test_rest_client_contract",
+    "test_server_secrets",
+    "test_several_clusters",
+    "test_three_files",
+}
+
 pytest.register_assert_rewrite("builders")
 
 # thousands of passes need none; the tests of the journal ask for it, and programs have it
@@ -49,9 +65,9 @@ def pytest_configure(config):
 
 def pytest_itemcollected(item):
     """Which lines are covered is no matter of chance, and counting them takes as long as the test:
-    what is drawn at random, such as simulated days, runs without."""
+    what is drawn at random, such as simulated days, runs without, and what others run as well."""
     is_drawn = getattr(getattr(item, "function", None), "is_hypothesis_test", False)
-    if is_drawn or DRAWN.intersection(item.path.parts):
+    if is_drawn or DRAWN.intersection(item.path.parts) or item.path.stem in REPEATED:
         item.add_marker(pytest.mark.no_cover)
 
 

@@ -68,7 +68,9 @@ def azscale(simulator, forked, tmp_path):
         path.write_text(json.dumps(config) if text is None else text)
         path.chmod(mode)
         args = [args[0], "-c", str(path), *args[1:]]
-        begins = any(name.startswith("PYTHON") for name in env or {})  # what an interpreter asks for
+        begins = any(
+            name.startswith("PYTHON") for name in env or {}
+        )  # what an interpreter asks for
         env = {**os.environ, **(env or {})}
         if stdout is None and not begins:
             return forked.run(args, tmp_path, env)

@@ -320,6 +320,7 @@ def _long_ago(records):
     return [{**record, "Status": state, "State": state} for record, state in pairs]
 
 
+@many_passes
 def test_a_listing_of_long_ago_deletes_nothing(twenty_thousand, now):
     """Every node is at work, and the scheduler says so. What CycleCloud says is old, at the second
     look, too; and nobody watched for a week."""
