@@ -29,6 +29,7 @@ from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.regions import configured_weights
 from hpc.autoscale.results.verdicts import Stand, Verdict
 from hpc.autoscale.workers import MeanRunTime, WorkerDemand, WorkerJob, in_nodearrays
+from hpc.autoscale.workers.keeping import is_booting
 from hpc_queue.attendant import Silence, give_up
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
@@ -437,13 +438,14 @@ def shared(workers: int, waiting: Mapping[str, int], beyond: str) -> dict[str, i
 
 def _by_region(nodes: Iterable[Node]) -> dict[str, dict[str, float]]:
     """How many nodes of each region boot and live, and what they cost an hour, as far as prices
-    are known."""
+    are known. One that has failed or leaves does neither."""
     found: dict[str, dict[str, float]] = {}
     for node in nodes:
         if not node.exists:
             continue
         each = found.setdefault(str(node.location), {"booting": 0, "live": 0, "unpriced": 0})
-        each["live" if node.state in READY_STATES else "booting"] += 1
+        each["live"] += node.state in READY_STATES
+        each["booting"] += is_booting(node)
         price = price_per_hour(node.location, node.vm_size, node.spot)
         if price is None:
             each["unpriced"] += 1

@@ -207,7 +207,7 @@ def _of_cluster(seen: Mapping[str, Any]) -> list[Metric]:
     for definition, number in sorted(seen["wanted"].items()):
         wanted.add(number, definition=definition)
     by_key = {
-        "booting": Metric("hpcq_nodes_booting", "Nodes that are not ready yet."),
+        "booting": Metric("hpcq_nodes_booting", "Nodes that are not ready yet, and are to be."),
         "live": Metric("hpcq_nodes_live", "Nodes that are ready."),
         "dollars": Metric("hpcq_dollars_per_hour", "What nodes cost an hour, by known prices."),
         "unpriced": Metric("hpcq_nodes_unpriced", "Nodes whose price is not known."),

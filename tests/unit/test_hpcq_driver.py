@@ -117,6 +117,19 @@ def test_metrics_say_what_the_last_pass_has_seen(site):
     assert f'hpcq_dollars_per_hour{{region="{region}"}} 0.' in said
 
 
+@pytest.mark.parametrize(
+    ("state", "booting", "live"),
+    [("Failed", 0, 0), ("Unavailable", 0, 0), ("Preparing", 1, 0), ("Ready", 0, 1)],
+)
+def test_metrics_count_nodes_by_what_becomes_of_them(site, state, booting, live):
+    """One that has failed, and one that is taken back, will not be ready."""
+    queue, cluster, loop = site()
+    cluster.add_node("htc-7", "htc", state=state)
+    loop.run_once()
+    (seen,) = queue.store.cluster()["regions"].values()
+    assert (seen["booting"], seen["live"]) == (booting, live)
+
+
 @pytest.mark.parametrize("by_number", [{}, {"slots_per_node": 4}])
 def test_jobs_that_wait_say_for_what(site, by_number):
     """Where people look, written when it is news, and gone when they wait no more."""
