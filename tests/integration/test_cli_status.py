@@ -18,7 +18,7 @@ from hpc.autoscale import cli
 from hpc.autoscale.cli import status
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.util import SingletonFileLock
+from hpc.autoscale.util import SingletonFileLock, new_loop_lock
 
 SIZE, BARE = "Standard_F4s_v2", "Standard_F2s_v2"
 DRIVER = """
@@ -349,6 +349,13 @@ def test_a_lock_that_is_held_by_somebody_else(site):
     finally:
         other.unlock()
     assert "lock free: no loop is in a pass" in site("status")
+    loop = new_loop_lock()
+    loop.take(config)
+    try:
+        said = f"lock free, the loop of the cluster is process {os.getpid()} of user"
+        assert said in " ".join(site("status").split())
+    finally:
+        loop.unlock()
 
 
 def test_a_lock_that_cannot_be_looked_at(site):

@@ -11,7 +11,7 @@ from builders.processes import python
 from hpc.autoscale import lockstate
 from hpc.autoscale.locks import file_of
 from hpc.autoscale.lockstate import Lock, lock_state
-from hpc.autoscale.util import SingletonFileLock, take_lock
+from hpc.autoscale.util import SingletonFileLock, new_loop_lock, take_lock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells")
 WHO = f"process {os.getpid()} of user {os.getuid()}"
@@ -48,6 +48,15 @@ def test_held_and_free(path, config):
     assert lock_state(config, path) == (Lock.HELD, [WHO], "")
     assert lock_state({}, path).holders == lock_state(config, path + "2").holders == [WHO]
     assert lock_state({}, path + "2").state == Lock.FREE
+    lock.unlock()
+    assert str(lock_state(config, path)) == "free"
+
+
+def test_a_loop_between_its_passes(path, config):
+    """Keeps no command waiting; who it is, is said."""
+    lock = new_loop_lock()
+    lock.take(config)
+    assert str(lock_state(config, path)) == f"free, the loop of the cluster is {WHO}"
     lock.unlock()
     assert str(lock_state(config, path)) == "free"
 

@@ -14,7 +14,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -96,8 +96,7 @@ class LoopLock:
             for server, cluster in clusters_of(config):
                 if (server, cluster) not in self._held:
                     what = f"the loop of cluster {cluster} at {server}"
-                    name = f"{_name(server, cluster)}-loop"
-                    new[server, cluster] = _lock(name, what, self._lock_file)
+                    new[server, cluster] = _lock(_loop(server, cluster), what, self._lock_file)
         except BaseException:
             _give_back(new)
             raise
@@ -116,16 +115,21 @@ def _give_back(held: dict[tuple[str, str], Unlock]) -> None:
 def holders_of(config: Mapping[str, Any]) -> list[str]:
     """Who on this machine holds the lock of a cluster of the configuration, in words, without
     trying to take it. Empty when nobody does, and where that cannot be looked up."""
+    return _holders(_name(*each) for each in clusters_of(config))
+
+
+def loops_of(config: Mapping[str, Any]) -> list[str]:
+    """Who on this machine is the loop of a cluster of the configuration, as `holders_of` has it."""
+    return _holders(_loop(*each) for each in clusters_of(config))
+
+
+def _holders(names: Iterable[str]) -> list[str]:
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
-            names = f.read()
+            held = f.read()
     except OSError:
         return []
-    found = []
-    for server, cluster in clusters_of(config):
-        name = _name(server, cluster)
-        if re.search(rf"@{name}$", names, re.MULTILINE):
-            found.append(_holder(name))
+    found = [_holder(name) for name in names if re.search(rf"@{name}$", held, re.MULTILINE)]
     return list(dict.fromkeys(found))
 
 
@@ -139,6 +143,10 @@ def _name(server: str, cluster: str) -> str:
     import hashlib
 
     return _PREFIX + hashlib.sha256(f"{server}\n{cluster}".encode()).hexdigest()[:40]
+
+
+def _loop(server: str, cluster: str) -> str:
+    return f"{_name(server, cluster)}-loop"
 
 
 def _lock_name(name: str, what: str) -> Unlock:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import unreadable
-from hpc.autoscale.locks import clusters_of, file_of, holders_of
+from hpc.autoscale.locks import clusters_of, file_of, holders_of, loops_of
 
 _LOCAL = (
     *("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs"),
@@ -82,6 +82,7 @@ def lock_state(config: Mapping[str, Any], path: str | None, of_driver: bool = Fa
         return LockState(Lock.HELD, list(holders))
     if doubts:
         return LockState(Lock.UNKNOWN, (), "; ".join(doubts))
+    notes.update((f"the loop of the cluster is {loop}", None) for loop in loops_of(config))
     return LockState(Lock.FREE, (), "; ".join(notes))
 
 
