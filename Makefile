@@ -13,7 +13,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # tests start hundreds of interpreters, and each would compile the library anew
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST_ARGS ?= -n 4 --dist worksteal
+# one process more than there are processors, as some tests wait; on two, four take a sixth longer for tests that only compute
+PYTEST_ARGS ?= -n $(shell $(PYTHON) -c 'import os; print(min(4, os.cpu_count() + 1))') --dist worksteal
 # branch coverage with the floor of pyproject.toml   (COVERAGE_ARGS= leaves it out, for some of the tests)
 COVERAGE_ARGS ?= --cov --cov-report=
 BENCH_ARGS ?=
