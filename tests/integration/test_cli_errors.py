@@ -68,11 +68,10 @@ def azscale(simulator, forked, tmp_path):
         path.write_text(json.dumps(config) if text is None else text)
         path.chmod(mode)
         args = [args[0], "-c", str(path), *args[1:]]
-        begins = any(
-            name.startswith("PYTHON") for name in env or {}
-        )  # what an interpreter asks for
+        # an interpreter that has begun does not look at these any more
+        is_late = any(name.startswith("PYTHON") for name in env or {})
         env = {**os.environ, **(env or {})}
-        if stdout is None and not begins:
+        if stdout is None and not is_late:
             return forked.run(args, tmp_path, env)
         return subprocess.run(
             [sys.executable, "-m", "hpc.autoscale.cli", *args],

@@ -89,27 +89,22 @@ class LoopLock:
         self._held: dict[tuple[str, str], Unlock] = {}
 
     def take(self, config: Mapping[str, Any]) -> None:
-        """Take those of the configuration's clusters that are not held yet; all or none. The errors
-        are those of `lock_cluster`."""
-        new: dict[tuple[str, str], Unlock] = {}
+        """Take those of the configuration's clusters that are not held yet, or give all back. The
+        errors are those of `lock_cluster`."""
         try:
             for server, cluster in clusters_of(config):
                 if (server, cluster) not in self._held:
                     what = f"the loop of cluster {cluster} at {server}"
-                    new[server, cluster] = _lock(_loop(server, cluster), what, self._lock_file)
+                    unlock = _lock(_loop(server, cluster), what, self._lock_file)
+                    self._held[server, cluster] = unlock
         except BaseException:
-            _give_back(new)
+            self.unlock()
             raise
-        self._held.update(new)
 
     def unlock(self) -> None:
         """Give all of them back."""
-        _give_back(self._held)
-
-
-def _give_back(held: dict[tuple[str, str], Unlock]) -> None:
-    while held:
-        held.popitem()[1]()
+        while self._held:
+            self._held.popitem()[1]()
 
 
 def holders_of(config: Mapping[str, Any]) -> list[str]:
