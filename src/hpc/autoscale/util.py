@@ -288,6 +288,16 @@ def lock_file_of(config: Mapping[str, Any], default: str | None = None) -> Any:
     return config.get("lock_file", config.get("lock_path", default))
 
 
+def history_file_of(config: Mapping[str, Any], home: str) -> str:
+    """The file of the node history: the one that a configuration names, or one in `home`."""
+    return str(config.get("nodehistorydb") or os.path.join(home, "nodehistory.db"))
+
+
+def directory_of_files(config: Mapping[str, Any], home: str) -> str:
+    """Where the node history is, and what is remembered beside it."""
+    return os.path.dirname(os.path.abspath(history_file_of(config, home)))
+
+
 def take_lock(path: str, config: Mapping[str, Any]) -> SingletonLock:
     """The lock on a file and that of the cluster of the configuration, both or none.
 

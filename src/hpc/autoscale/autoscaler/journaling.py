@@ -14,6 +14,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import metering
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.util import directory_of_files
 
 if TYPE_CHECKING:
     from hpc.autoscale.autoscaler.passes import Pass
@@ -40,9 +41,8 @@ def journal_path(config: Mapping[str, Any], home: str) -> str | None:
     given = section.get("directory") if isinstance(section, Mapping) else None
     if given:
         return str(given)
-    history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
-    directory = os.path.dirname(os.path.abspath(history))
-    if history == ":memory:" or not os.path.isdir(directory):
+    directory = directory_of_files(config, home)
+    if config.get("nodehistorydb") == ":memory:" or not os.path.isdir(directory):
         return None
     return os.path.join(directory, DIRECTORY)
 

@@ -47,7 +47,7 @@ from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.results.verdicts import Verdict
-from hpc.autoscale.util import SingletonLock, partition
+from hpc.autoscale.util import SingletonLock, directory_of_files, partition
 from hpc.autoscale.workers import WorkerJob, prepare
 
 REQUESTS_FILE = "requests.db"
@@ -163,7 +163,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     config = with_weights(config, functools.partial(_current_weights, driver))
     if config.get(SECTION):
         config[STATES_FILE] = states_file(config, driver.autoscale_home)
-    directory = _directory_of_files(config, driver)
+    directory = directory_of_files(config, driver.autoscale_home)
     if not os.path.isdir(directory):
         return config
     config.setdefault("backoffdb", os.path.join(directory, BACKOFF_FILE))
@@ -177,16 +177,10 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
 def with_requests_file(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
     """The configuration with the file in which requests outlive this process: the one that it
     names, or one beside the node history where there is such a directory."""
-    directory = _directory_of_files(config, driver)
+    directory = directory_of_files(config, driver.autoscale_home)
     if config.get("requests_file") or not os.path.isdir(directory):
         return config
     return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
-
-
-def _directory_of_files(config: Mapping[str, Any], driver: SchedulerDriver) -> str:
-    """Where the node history is, and what passes remember beside it."""
-    history = config.get("nodehistorydb") or os.path.join(driver.autoscale_home, "nodehistory.db")
-    return os.path.dirname(os.path.abspath(history))
 
 
 def _current_weights(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, int]:

@@ -38,7 +38,7 @@ from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.requestsets.store import store_path
-from hpc.autoscale.util import lock_file_of
+from hpc.autoscale.util import history_file_of, lock_file_of
 from hpc.autoscale.wsgi.loopback import is_loopback
 
 Config = dict[str, Any]
@@ -160,7 +160,7 @@ class Site:
         home = self.home(config)
         files = {
             "lock_file": lock_file_of(config, os.path.join(home, "lock.file")),
-            "nodehistorydb": config.get("nodehistorydb") or os.path.join(home, "nodehistory.db"),
+            "nodehistorydb": history_file_of(config, home),
             "requests_file": config.get("requests_file"),
         }
         return {key: os.path.abspath(str(path)) for key, path in files.items() if path}

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hpc.autoscale import util
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.job import Job
@@ -26,7 +27,7 @@ from hpc.autoscale.node.spare_groups import (
     add_default_placement_groups as add_default_placement_groups,
 )
 from hpc.autoscale.results.verdicts import Verdict
-from hpc.autoscale.util import NullSingletonLock, SingletonLock, lock_file_of, take_lock
+from hpc.autoscale.util import NullSingletonLock, SingletonLock
 
 
 class SchedulerDriver(ABC):
@@ -193,16 +194,16 @@ class SchedulerDriver(ABC):
         MultipleInstancesError when another process holds it, ConfigurationException when there is
         no place for it.
         """
-        path = lock_file_of(config, os.path.join(self.autoscale_home, "lock.file"))
+        path = util.lock_file_of(config, os.path.join(self.autoscale_home, "lock.file"))
         if not path or config.get("read_only"):
             return NullSingletonLock()
         _require_directory("lock_file", path, "null for no lock")
-        return take_lock(path, config)
+        return util.take_lock(path, config)
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
         """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`).
         Opened once."""
-        path = config.get("nodehistorydb") or os.path.join(self.autoscale_home, "nodehistory.db")
+        path = util.history_file_of(config, self.autoscale_home)
         key = (path, bool(config.get("read_only", False)))
         if key not in self.__histories:
             if not key[1]:

@@ -22,6 +22,7 @@ from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.workers import STATES_FILE
 from hpc.autoscale.redaction import Hiding, redact_texts
 from hpc.autoscale.sqlitefile import connect_to_read
+from hpc.autoscale.util import history_file_of
 
 Saved = dict[str, str]
 """The contents of files by the name that `paths_of` gives them, packed."""
@@ -45,7 +46,7 @@ _NO_DATABASE = b"this was no database"
 
 def paths_of(config: Mapping[str, Any], home: str) -> dict[str, str]:
     """The files of a pass, by the name that they have in a journal."""
-    given = {"nodehistorydb": os.path.join(home, "nodehistory.db"), **config}
+    given = {**config, "nodehistorydb": history_file_of(config, home)}
     found = {name: str(given[key]) for key, name in _KEYS.items() if given.get(key)}
     if given.get("requests_file"):
         found["requests.db"] = str(file_of(str(given["requests_file"])))

@@ -28,6 +28,7 @@ from hpc.autoscale.onpremises.workers import FILE as HOSTS_FILE
 from hpc.autoscale.requestsets.store import FILE as REQUEST_SETS_FILE
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.sqlitefile import connect_to_read
+from hpc.autoscale.util import directory_of_files, history_file_of
 from hpc.autoscale.weights.current import FILE as WEIGHTS_FILE
 
 HISTORY_FILE = "nodehistory.db"
@@ -91,11 +92,10 @@ class StateCopy:
 
     def _copied(self, config: Mapping[str, Any], home: str) -> dict[str, Any]:
         """The settings that name the copies."""
-        history = config.get("nodehistorydb") or os.path.join(home, HISTORY_FILE)
-        directory = os.path.dirname(os.path.abspath(history))
+        directory = directory_of_files(config, home)
         store = store_path(config, home)
         found: dict[str, Any] = {
-            "nodehistorydb": self._copy(history, HISTORY_FILE),
+            "nodehistorydb": self._copy(history_file_of(config, home), HISTORY_FILE),
             "requestsetsdb": self._copy(store, REQUEST_SETS_FILE),
         }
         for key, name in _OPTIONAL.items():

@@ -14,6 +14,7 @@ from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.util import directory_of_files
 
 FILE = "requestsets.db"
 KEPT_SECONDS = 86_400.0
@@ -44,8 +45,7 @@ def store_path(config: Mapping[str, Any], home: str) -> str:
     configured = config.get("requestsetsdb")
     if configured:
         return str(configured)
-    history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
-    return os.path.join(os.path.dirname(os.path.abspath(history)), FILE)
+    return os.path.join(directory_of_files(config, home), FILE)
 
 
 class RequestStore(SqliteFile):
