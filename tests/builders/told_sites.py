@@ -125,7 +125,8 @@ def written() -> Iterator[str]:
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("latin1")
         text = re.sub(r'"steps":{[^}]*}|/pid:\[\d+\]/\d+', "", text)
-        text = text.replace(str(os.getpid()), "PID").replace(os.getcwd(), "HERE")
+        # the number of the process may be a part of another one, of cores for instance
+        text = re.sub(rf"(?<!\d){os.getpid()}(?!\d)", "PID", text).replace(os.getcwd(), "HERE")
         yield f"{path}: {text}"
 
 
