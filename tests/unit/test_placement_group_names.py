@@ -7,6 +7,8 @@ from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
+from hpc.autoscale.node.bucket import node_from_bucket
+from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import new_node_manager
 
 
@@ -49,6 +51,34 @@ def test_names_in_a_file():
     said = r"nodearrays\.htc\.placement_groups\[1\]: expected a name of letters, digits, _ and -"
     with pytest.raises(ConfigurationException, match=said):
         check_config({"nodearrays": {"htc": {"placement_groups": ["a", "a b"]}}})
+
+
+def test_names_that_the_cluster_gave():
+    """Are what they are: their nodes and the size are there, and take work."""
+    binding = MockClusterBinding("clusty")
+    binding.add_nodearray("htc", {})
+    binding.add_bucket("htc", "Standard_F4s", 10, 10, placement_groups=["pg.1"])
+    binding.add_node("htc-1", "htc", placement_group="pg.1")
+    manager = new_node_manager({"_mock_bindings": binding})
+    assert [b.placement_group for b in manager.get_buckets()] == ["pg.1", None]
+    result = manager.allocate({"node.placement_group": "pg.1"}, node_count=2)
+    assert [(n.name, n.placement_group) for n in result.nodes] == [
+        ("htc-1", "pg.1"),
+        ("htc-2", "pg.1"),
+    ]
+    first = result.nodes[0]
+    first.placement_group = "pg.1"  # as constraints do that name the group
+    assert Node.from_dict(first.to_dict()).placement_group == "pg.1"
+
+
+def test_names_of_nodes_that_a_bucket_would_make():
+    """Are checked, for nobody has given them yet."""
+    binding = MockClusterBinding("clusty")
+    binding.add_nodearray("htc", {})
+    binding.add_bucket("htc", "Standard_F4s", 10, 10)
+    (bucket,) = new_node_manager({"_mock_bindings": binding}).get_buckets()
+    with pytest.raises(RuntimeError, match=r"found 'a b' \(node x\)"):
+        node_from_bucket(bucket, "x", placement_group="a b")
 
 
 @pytest.mark.parametrize("kind", [TempNode, SchedulerNode])

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
+from hpc.autoscale.config.naming import group_or_none
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.contents import NodeClass, copied, live_resources, same, shape_of
@@ -90,7 +91,7 @@ def node_from_bucket(
         new_node_name,
         hostname,
         bucket.resources,
-        placement_group,
+        group_or_none(placement_group, f"node {new_node_name}"),
         state=state,
         target_state=target_state,
         power_state=power_state,
@@ -123,14 +124,12 @@ def node_of(
         "node_id": DelayedNodeId(ht.NodeName(name)),
         "name": name,
         "hostname": hostname,
-        "private_ip": None,
-        "instance_id": None,
+        **dict.fromkeys(("private_ip", "instance_id")),
+        **dict.fromkeys(("exists", "keep_alive"), False),
         "infiniband": bool(group),
-        "exists": False,
         "placement_group": group,
         "managed": True,
         "resources": resources,
-        "keep_alive": False,
     }
     return Node(**{**given, **more})
 

@@ -196,7 +196,8 @@ class Node(ABC):
             _Node__nodearray=nodearray,
             _Node__private_ip=private_ip,
             _Node__power_state=power_state,
-            _Node__placement_group=group_or_none(placement_group, f"node {name}"),
+            _Node__placement_group=(managed and placement_group)
+            or group_or_none(placement_group, f"node {name}"),
             _Node__keep_alive=keep_alive,
             _Node__available=Amounts(copied(resources), self),
             _Node__assignments=TrackedSet((), self),
@@ -481,20 +482,20 @@ class Node(ABC):
 
     @property
     def placement_group(self) -> ht.PlacementGroup | None:
-        """Placement group, if any. Letters, digits, `_` and `-`; cannot be moved once the node
-        exists."""
+        """Placement group, if any. Letters, digits, `_` and `-`, unless the cluster named it
+        otherwise; cannot be moved once the node exists."""
         return self.__placement_group
 
     @placement_group.setter
     def placement_group(self, value: ht.PlacementGroup | None) -> None:
-        value = value or None
-        current = self.__placement_group
+        value, current = value or None, self.__placement_group
         if self.exists and current and value != current:
             raise AutoscaleError(
                 f"placement group of {self.name} cannot be changed from {current!r} to {value!r}:"
                 " the node exists"
             )
-        self.__placement_group = group_or_none(value, f"node {self.name}")
+        if value != current:
+            self.__placement_group = group_or_none(value, f"node {self.name}")
 
     def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:
         """Set the placement group with every illegal character replaced by `_`; returns what was
