@@ -104,6 +104,19 @@ def test_names_that_there_is_no_room_for_are_the_ones_that_are_missing(
     assert "regional quota" in warning
 
 
+def test_a_node_that_is_given_twice_is_one(simulator: Simulator) -> None:
+    """Allocations that share a planned node both return it: one VM comes, and one goes."""
+    manager = manager_of(simulator)
+    given: list[Node] = []
+    for _ in range(2):
+        constraints = {"ncpus": 2, "node.placement_group": None}
+        given += manager.allocate(constraints, slot_count=1).nodes
+    assert given[0] is given[1]
+    created = manager.bootup(given)
+    assert [node.name for node in created.nodes or []] == names_in(simulator) == ["htc-1"]
+    assert len(manager.shutdown_nodes([*given, *given]).nodes or []) == 1
+
+
 @pytest.mark.parametrize("kind", ["lost_reply", "no_reply", "html", "cut_off"])
 def test_names_survive_a_lost_reply(kind: str) -> None:
     """Each node is the one of its name, and none is made twice."""

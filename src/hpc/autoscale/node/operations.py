@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from hpc.autoscale import clock
@@ -186,6 +186,12 @@ def create(
         messages,
         refused,
     )
+
+
+def each_once(nodes: Iterable[Node]) -> list[Node]:
+    """The nodes in their order, also where a caller gave one of them twice, as happens when several
+    allocations share a node."""
+    return list({id(node): node for node in nodes}.values())
 
 
 def by_cluster(binding: ClusterBindingInterface, nodes: Sequence[Node]) -> dict[str, list[Node]]:
@@ -389,7 +395,7 @@ def manage(
 
     With `requests`, nodes that are to go for good are written down there until the server answers.
     """
-    nodes, refusals = (gate or Gate()).ask(COMMANDS[verb], nodes)
+    nodes, refusals = (gate or Gate()).ask(COMMANDS[verb], each_once(nodes))
     if not nodes:
         return Managed("", "", [], [], False, refusals)
     parts = by_cluster(binding, nodes)

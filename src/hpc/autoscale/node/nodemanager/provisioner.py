@@ -77,7 +77,8 @@ class Provisioner:
         outcome = _Outcome(operations.where(self.cluster_bindings))
         with self._warning_of("bootup"):
             self._settle_doubts(outcome)
-            wanted = [n for n in nodes or self._inventory.new_nodes() if n.managed and not n.exists]
+            given = operations.each_once(nodes or self._inventory.new_nodes())
+            wanted = [n for n in given if n.managed and not n.exists]
             if not wanted and not outcome.operation_ids:
                 return BootupResult("success", "", [], None, ["No new nodes required or created."])
             to_start = [n for n in wanted if n.delayed_node_id.node_id]
@@ -265,9 +266,8 @@ class Provisioner:
     def nodes_by_operation(self, operation_id: str) -> list[Node]:
         """The nodes that an operation has touched, as they are now; those that it no longer
         lists are gone."""
-        found = self._refreshed(
-            self.cluster_bindings.get_nodes(operation_id=operation_id).nodes or []
-        )
+        listing = self.cluster_bindings.get_nodes(operation_id=operation_id)
+        found = self._refreshed(listing.nodes or [])
         listed = {id(node) for node in found}
         for node in self._inventory.nodes():
             if node.delayed_node_id.operation_id == operation_id and id(node) not in listed:
