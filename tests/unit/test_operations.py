@@ -427,3 +427,14 @@ def test_what_was_made_elsewhere_is_not_missed(made):
     for each in log.made:
         log.note_made(each._replace(where="cluster other at http://elsewhere"))
     assert new_node_manager(config).get_nodes() == []
+
+
+def test_what_another_mock_of_the_name_made_is_not_missed(tmp_path):
+    """Tests of an integration begin each with a mock of its own, and may share the files."""
+    for _ in range(2):
+        config = a_config(an_htc_cluster(20), requests_file=str(tmp_path / "requests.db"))
+        manager = new_node_manager(config)
+        assert manager.get_nodes() == []
+        manager.allocate({"ncpus": 4}, slot_count=3)
+        assert manager.bootup()
+        assert len(new_node_manager(config).get_nodes()) == 3

@@ -251,7 +251,7 @@ def _made(
 ) -> Made:
     """What a create has made, by the records of its operation and by the count in its reply."""
     ids = frozenset(str(record["NodeId"]) for record in records if record.get("NodeId"))
-    return Made(request_id, where(binding), max(added, len(ids)), ids, clock.time())
+    return Made(request_id, _identity(binding), max(added, len(ids)), ids, clock.time())
 
 
 def check_made(
@@ -276,7 +276,7 @@ def check_made(
     """
     ids = {str(record.get("NodeId")) for record in records}
     by_request = Counter(record.get("RequestId") for record in records)
-    here, now = where(binding), clock.time()
+    here, now = _identity(binding), clock.time()
     lacking: list[Made] = []
     for made in made_before:
         is_all = made.node_ids <= ids and by_request[made.request_id] >= made.promised
@@ -319,6 +319,12 @@ def where(binding: ClusterBindingInterface) -> str:
     Bindings of integrations may have no method for that.
     """
     return str(getattr(binding, "where", f"cluster {binding.cluster_name}"))
+
+
+def _identity(binding: ClusterBindingInterface) -> str:
+    """What the cluster of a binding goes by among those of a request log: `where`, unless the
+    binding says in its own `identity` that another one may be there by now."""
+    return str(getattr(binding, "identity", None) or where(binding))
 
 
 def _listing(binding: ClusterBindingInterface, operation_id: str, request_id: str) -> NodeList:

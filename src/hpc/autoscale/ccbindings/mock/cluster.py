@@ -61,6 +61,9 @@ class MockCluster:
 
     def __init__(self, cluster_name: str = "clusty") -> None:
         self._cluster_name = cluster_name
+        # no other mock is this cluster, though it may have the name: what one has made must not be
+        # missed in another, as by tests that share the files of a request log
+        self.identity = f"mock cluster {cluster_name} {uuid.uuid4()}"
         self.nodes: dict[str, MockNode] = {}
         self.nodearrays: dict[str, ClusterNodearrayStatus] = {}
         self.operations: dict[str, MockNodeManagementResult] = {}
