@@ -132,6 +132,16 @@ def test_exceptions_can_be_the_message(root_lines):
     assert root_lines == [expected_line("ERROR", "what"), expected_line("FINE", "ever")]
 
 
+@pytest.mark.parametrize(
+    "context, shown", [(7, "7"), (None, "None"), (("[Job]", 1), "('[Job]', 1)")]
+)
+def test_a_context_may_be_anything(root_lines, context, shown):
+    """What is no text is shown as its text."""
+    hpclogging.set_context(context)
+    hpclogging.info("hi")
+    assert root_lines == [expected_line("INFO", "hi", shown)]
+
+
 def test_others_may_have_a_context_of_their_own(root_lines):
     """An `extra` of the same name is no error, and wins."""
     logging.getLogger("t.foreign").info("hi", extra={"context": "theirs", "pid": "1"})

@@ -115,10 +115,10 @@ def install_record_factory() -> None:
     logging.setLogRecordFactory(add_context)
 
 
-def set_context(context: str) -> None:
-    """What `%(context)s` shows from now on, in all threads."""
+def set_context(context: object) -> None:
+    """What `%(context)s` shows from now on, in all threads, as a text."""
     global _context
-    _context = on_one_line(context)  # it may name a job
+    _context = on_one_line(str(context))  # it may name a job
 
 
 logging.addLevelName(FINE, "FINE")
