@@ -332,10 +332,11 @@ def test_invalid_hostnames_are_logged(caplog):
     assert "node1" in caplog.text and "ip-" in caplog.text
 
 
-def test_pattern_that_is_none():
-    """A broken regular expression is an error of the configuration."""
-    with pytest.raises(util.ConfigurationException, match=r"valid_hostnames.*\("):
-        util.is_valid_hostname({"valid_hostnames": "("}, named("node1"))
+@pytest.mark.parametrize("patterns", ["(", ["("], [5], [None], 5, {"a": "b"}])
+def test_patterns_that_are_none(patterns):
+    """What is no regular expression, or no list of them, is an error of the configuration."""
+    with pytest.raises(util.ConfigurationException, match=r"valid_hostnames: expected .*found"):
+        util.is_valid_hostname({"valid_hostnames": patterns}, named("node1"))
 
 
 HEAVY = [

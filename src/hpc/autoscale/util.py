@@ -499,6 +499,10 @@ def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:
     hostname = without_domain(node.hostname)
     patterns = config.get("valid_hostnames")
     if patterns:
+        if isinstance(patterns, Mapping) or not isinstance(patterns, Iterable):
+            raise ConfigurationException(
+                f"valid_hostnames: expected a list of regular expressions, found {patterns!r}"
+            )
         expected = [patterns] if isinstance(patterns, str) else list(patterns)
         valid = any(_begins(pattern, hostname) for pattern in expected)
     else:
@@ -512,7 +516,7 @@ def is_valid_hostname(config: Mapping[str, Any], node: _Named) -> bool:
 def _begins(pattern: str, hostname: str) -> bool:
     try:
         return re.match(pattern, hostname) is not None
-    except re.error as e:
+    except (re.error, TypeError) as e:  # the latter for what is no text
         raise ConfigurationException(
             f"valid_hostnames: expected a regular expression, found {pattern!r}: {e}"
         ) from e
