@@ -55,6 +55,22 @@ def test_the_result_is_a_new_dict():
     assert load_config() == {}
 
 
+class Record:
+    """A record as clients hand them out: keys and items, and nothing else of a dict."""
+
+    def keys(self):
+        return ["a"]
+
+    def __getitem__(self, key):
+        return {"a": [1]}[key]
+
+
+def test_whatever_has_keys_is_a_mapping():
+    """An object with keys and items is read like a dict, alone and beside others."""
+    assert load_config(Record()) == {"a": [1]}
+    assert load_config({"a": [2]}, Record()) == {"a": [2, 1]}
+
+
 def test_includes_go_over_the_including_file(write):
     """Paths are relative to the including file; what is included wins; the key stays."""
     write("sub/secret.json", {"x": 2, "include": ["more.json"]})

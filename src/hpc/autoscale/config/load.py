@@ -31,8 +31,9 @@ class UnreadableFile(ConfigurationException):
 def load_config(*configs: Source) -> dict[str, Any]:
     """Merge configurations, later ones over earlier ones, into a new dict.
 
-    Each one is a mapping or the path of a JSON file. A file may have `"include": [paths]`, relative
-    to itself; what it includes goes over it. Nested values may be shared with the mappings given.
+    Each one is a mapping (`keys` and items are enough) or the path of a JSON file. A file may have
+    `"include": [paths]`, relative to itself; what it includes goes over it. Nested values may be
+    shared with the mappings given.
     ConfigurationException when a file cannot be read, is not a JSON object or has a key twice in
     one object; CircularIncludeError when files include each other.
     """
@@ -47,13 +48,13 @@ def loaded(config: Source) -> dict[str, Any]:
     `load_config`."""
     if isinstance(config, dict):
         return config
-    if isinstance(config, Mapping):
-        return dict(config)
-    if not isinstance(config, str | os.PathLike):
+    if isinstance(config, str | os.PathLike):
+        return _read(os.path.abspath(config), ())
+    if not hasattr(config, "keys"):
         raise ConfigurationException(
             f"expected a configuration as a mapping, or the path of a JSON file, found {config!r}"
         )
-    return _read(os.path.abspath(config), ())
+    return dict(config)
 
 
 def merge(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, Any]:
