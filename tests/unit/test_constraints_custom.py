@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from builders.constraints import Owned, a_bucket_with, a_node_with
+from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.node.constraints import (
     And,
     BaseNodeConstraint,
@@ -117,6 +118,47 @@ def test_super_works_in_an_opaque_subclass():
     assert Twice("ncpus", 1).minimum_space(node) == 2
     assert Twice("ncpus", 1).do_decrement(node)
     assert node.available["ncpus"] == 3
+
+
+class Unchecked(BaseNodeConstraint):
+    """Takes one of a resource each time, and does not look whether it is there."""
+
+    def __init__(self, attr):
+        self.attr = attr
+
+    def satisfied_by_node(self, node):
+        return SatisfiedResult("success", self, node)
+
+    def minimum_space(self, node):
+        return int(float(node.available[self.attr]) // float(self.one(node)))
+
+    def do_decrement(self, node):
+        node.available[self.attr] -= self.one(node)
+        return True
+
+    def one(self, node):
+        """The amount that it takes."""
+        has = node.available[self.attr]
+        return Memory(1, has.magnitude) if isinstance(has, Memory) else 1
+
+    def to_dict(self):
+        return {"unchecked": self.attr}
+
+    def __str__(self):
+        return "Unchecked"
+
+
+@pytest.mark.parametrize("has", [8, 8.0, Memory(8, "g")])
+@pytest.mark.parametrize("first", [True, False])
+def test_what_both_take_must_be_there_for_both(has, first):
+    """Of a resource that a constraint of an integration takes from too, no more is used than there
+    is, whichever stands first."""
+    node, both = a_node_with(a=has, b=0.3), [Unchecked("a"), MinResourcePerNode("a", 2)]
+    taken = [MinResourcePerNode("b", 0.1), *(both if first else both[::-1])]
+    assert node.decrement(taken, 9).total_slots == 2
+    assert float(node.available["a"]) == float(has) / 4
+    again = node.decrement(taken, 1)
+    assert again.status == "NodeRejected" and float(node.available["a"]) == float(has) / 4
 
 
 def test_a_constraint_written_as_an_expression():

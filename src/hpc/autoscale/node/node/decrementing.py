@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node.contents import NodeView, copied, restore, same, split_sizes
-from hpc.autoscale.packing.amounts import left
+from hpc.autoscale.packing.amounts import TOLERANCE, is_amount, left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
 from hpc.autoscale.results import MatchResult, SatisfiedResult, answer_of, space_of
@@ -44,10 +44,8 @@ class Condition(Protocol):
 def minimum_space(constraints: Sequence[Condition], node: Node) -> int:
     """How often what `constraints` ask for fits on the node: the least of their answers, -1 when
     none has an opinion, 1 when there are no constraints."""
-    if not constraints:
-        return 1
     spaces = [space for c in constraints if (space := space_of(c, node)) >= 0]
-    return min(spaces) if spaces else -1
+    return min(spaces, default=-1 if constraints else 1)
 
 
 def lowered(constraint: Condition) -> Expr | None:
@@ -100,11 +98,7 @@ def decrement(
 
 
 def _carry_out(
-    node: Node,
-    constraints: Sequence[Condition],
-    fit: Fit,
-    opaque: Sequence[Condition],
-    count: int,
+    node: Node, constraints: Sequence[Condition], fit: Fit, opaque: Sequence[Condition], count: int
 ) -> int:
     """Take what `count` iterations need, or the most that all constraints agree to; how many that
     were.
@@ -122,6 +116,10 @@ def _carry_out(
         try:
             take(node, fit, times)
             done = all(constraint.do_decrement(node) for constraint in opaque for _ in range(times))
+            if opaque and done:  # they may have taken of the same, and more than was left
+                free, _ = split_sizes(node.available)
+                values = [free.get(name) for name, _ in fit.take]
+                done = all(value >= -TOLERANCE for value in values if is_amount(value))
         except AutoscaleError as e:
             logging.fine("%s: %s", node, e)
         finally:
