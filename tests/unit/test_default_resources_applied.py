@@ -200,6 +200,22 @@ def _fails_for(size):
     return value
 
 
+@pytest.mark.parametrize(
+    "value", ["node.assignments", lambda node: len(node.assignments), lambda node: node.to_dict()]
+)
+def test_a_value_that_looks_at_who_is_placed_there(value):
+    """Planned nodes know their jobs all the same, and nothing exclusive is placed beside them."""
+    manager = a_manager(an_htc_cluster(count=3))
+    manager.add_default_resource({}, "busy", value)
+    manager.allocate({"ncpus": 1}, slot_count=1, assignment_id="1")
+    manager.allocate({"ncpus": 1, "exclusive": True}, slot_count=1, assignment_id="2")
+    manager.allocate({"ncpus": 1}, slot_count=1, assignment_id="3")
+    assert [(n.assignments, n.closed) for n in manager.get_nodes()] == [
+        ({"1", "3"}, False),
+        ({"2"}, True),
+    ]
+
+
 def test_a_function_that_raises_is_not_kept():
     """The error names the resource and whose it was to be; later calls go as if it had never been
     defined."""

@@ -174,6 +174,7 @@ class BucketNodes:
             node_class.finish(node)
             node.available.shape = self.class_shape(node_class) if self.is_bound else None
             node.__dict__.update(_home=self, _position=position)
+            node.__dict__.pop("_Node__assignments", None)  # if it was looked at: none so far
         self.handles[position] = node
         return node
 
