@@ -68,6 +68,22 @@ def test_nodes_that_take_too_long_to_boot_go(run, scheduler, cluster, now):
     assert summary.overdue == summary.deleted == ("htc-1",)
 
 
+def test_a_node_that_was_deallocated_for_long_has_time_to_boot(run, scheduler, cluster, now):
+    """It is started for work, and given up when it does not come up from then on."""
+    cluster.add_node("htc-1", "htc", state="Deallocated")
+    for _ in range(40):
+        run()
+        now.sleep(60)
+    scheduler.jobs = [a_job()]
+    assert run().started == ("htc-1",)
+    overdue = []
+    for _ in range(32):
+        now.sleep(60)
+        scheduler.jobs = [a_job()]
+        overdue.append(run().overdue)
+    assert overdue == [()] * 29 + [("htc-1",)] + [()] * 2
+
+
 def test_work_does_not_wait_for_a_node_that_takes_too_long_to_boot(run, scheduler, cluster, now):
     """Another one is created for it in the same pass; while the driver keeps the old one, no
     third."""

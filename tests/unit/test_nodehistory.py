@@ -178,6 +178,23 @@ def test_a_clock_set_back_does_not_age_nodes(history):
     assert history.idle(300) == []
 
 
+def test_a_deallocated_node_does_not_boot_until_it_is_started(history):
+    """Its boot time begins when it was last seen at rest; one that was ready stays so."""
+    node, ready = a_started_node(state="Deallocated", exists=False), a_started_node("R")
+    history.update([node, ready])
+    ready.exists, ready.state = False, "Deallocated"
+    for _ in range(40):
+        history.at += 60
+        history.update([node, ready])
+    for started in (node, ready):
+        started.exists, started.state = True, "Preparing"
+    for _ in range(30):
+        history.at += 60
+        history.update([node, ready])
+    assert (history.booting(1800), history.booting(1799)) == ([], ["N-1"])
+    assert history.read()["R"].create_time == 1000.0
+
+
 def test_a_clock_set_back_while_booting_keeps_ready_nodes(history):
     """A node that became ready while the clock was behind is not taken for one that never was."""
     node = a_started_node(state="Software")

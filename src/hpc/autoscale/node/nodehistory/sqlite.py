@@ -90,9 +90,10 @@ class SQLiteNodeHistory(NodeHistory):
         """Learn from all nodes that exist now.
 
         Required nodes and those that are not Ready count as needed now. A node is ready from the
-        first time that it is seen Ready, or running a job, and stays so. Nodes without a NodeId are
-        passed over. Where nobody watched since the last update, the times of nodes are moved on by
-        what does not count (`watching`). One transaction; cost is linear in the nodes.
+        first time that it is seen Ready, or running a job, and stays so. One that rests and was
+        never ready counts as first seen now. Nodes without a NodeId are passed over. Where nobody
+        watched since the last update, the times of nodes are moved on by what does not count
+        (`watching`). One transaction; cost is linear in the nodes.
         """
         if self.read_only:
             return
@@ -424,7 +425,8 @@ def _observed(
     A node whose metadata has `__ignore__` says itself whether it is to be left alone.
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
-    created = _plausible(record.create_time, now)
+    is_resting = not (node.exists or record.was_ready)  # it boots from when it is started
+    created = now if is_resting else _plausible(record.create_time, now)
     matched = _plausible(record.last_match_time, now)
     # one that was thought gone may have been at work unwatched
     if node.required or node.state != "Ready" or record.delete_time is not None:
