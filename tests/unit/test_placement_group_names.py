@@ -14,10 +14,15 @@ from hpc.autoscale.node.nodemanager import new_node_manager
 
 def configured(groups):
     """The placement groups of a cluster whose configuration has these for a nodearray."""
+    return told({"htc": {"placement_groups": groups}})
+
+
+def told(nodearrays):
+    """The placement groups of a cluster whose configuration has this for its nodearrays."""
     binding = MockClusterBinding("clusty")
     binding.add_nodearray("htc", {})
     binding.add_bucket("htc", "Standard_F4s", 10, 10)
-    config = {"_mock_bindings": binding, "nodearrays": {"htc": {"placement_groups": groups}}}
+    config = {"_mock_bindings": binding, "nodearrays": nodearrays}
     return [b.placement_group for b in new_node_manager(config).get_buckets()]
 
 
@@ -43,6 +48,22 @@ def test_names_of_a_configuration_that_are_none(groups, said):
     """Are an error, and none of them becomes a group."""
     with pytest.raises(ConfigurationException, match=said):
         configured(groups)
+
+
+@pytest.mark.parametrize(
+    ("nodearrays", "said"),
+    [
+        (3, "nodearrays: expected an object, found 3"),
+        (["htc"], r"nodearrays: expected an object, found \['htc'\]"),
+        ({"htc": 3}, r"nodearrays\.htc: expected an object, found 3"),
+        ({"default": ["a"]}, r"nodearrays\.default: expected an object"),
+    ],
+)
+def test_settings_of_nodearrays_that_are_no_object(nodearrays, said):
+    """Are an error with the place, and not buckets that are set aside."""
+    with pytest.raises(ConfigurationException, match=said):
+        told(nodearrays)
+    assert told({"_comment": "ours", "htc": None, "default": {}}) == told(None) == [None]
 
 
 def test_names_in_a_file():

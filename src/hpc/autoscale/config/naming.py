@@ -94,11 +94,17 @@ def configured_placement_groups(config: Mapping[str, Any], nodearray: str) -> li
 
 def check_placement_groups(config: Mapping[str, Any]) -> None:
     """ConfigurationException, with the place, for placement groups in a configuration that are no
-    list of names."""
-    sections = config.get("nodearrays")
-    for section, settings in sections.items() if isinstance(sections, Mapping) else ():
-        if isinstance(settings, Mapping):
-            _names(section, settings)
+    list of names, and for settings of nodearrays that are no object."""
+    sections = _object("nodearrays", config.get("nodearrays"))
+    for section, settings in sections.items():
+        if not section.startswith("_"):  # a comment
+            _names(section, _object(f"nodearrays.{section}", settings))
+
+
+def _object(where: str, found: Any) -> Mapping[str, Any]:
+    if found and not isinstance(found, Mapping):
+        raise ConfigurationException(f"{where}: expected an object, found {found!r}")
+    return found or {}
 
 
 def _names(section: str, settings: Mapping[str, Any]) -> list[str]:

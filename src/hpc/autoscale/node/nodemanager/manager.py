@@ -445,7 +445,7 @@ def new_node_manager(
     otherwise; passing False defines them whatever it says. `existing_nodes` is accepted and not
     used: see `add_unmanaged_nodes`. CycleCloudError when the cluster cannot be read, or when what
     it says contradicts itself; ConfigurationException, before anything is read, when the `packing`
-    section or a name of a placement group cannot be understood.
+    section or what is said of nodearrays cannot be understood.
     """
     if not isinstance(config, dict):
         config = configuration.loaded(config)
