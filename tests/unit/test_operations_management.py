@@ -341,17 +341,43 @@ def test_an_effect_that_cannot_be_read_back_is_not_made_up():
 
 
 def test_nodes_by_operation():
-    """As they are now; those that it no longer lists are gone."""
-    cluster = an_htc_cluster()
+    """As they are now; those that it no longer lists are gone, and give back their places."""
+    cluster = an_htc_cluster(10)
     manager = a_manager(cluster)
     manager.allocate({"exclusive": True}, node_count=2)
     result = manager.bootup()
+    _, gone = manager.get_nodes()
     cluster.update_state("Ready", ["htc-1"])
     cluster.nodes.pop("htc-2")
     (found,) = manager.get_nodes_by_operation(result.operation_id)
     assert (found.name, found.state) == ("htc-1", "Ready")
-    gone = manager.get_nodes()[1]
     assert (gone.exists, gone.state) == (False, "Off")
+    assert (manager.get_nodes(), manager.new_nodes) == ([found], [])
+    assert told(manager.get_buckets()[0].limits) == (9, 1, 4)
+
+
+def test_a_node_that_was_terminated_by_others_is_not_started_again():
+    """It is found as it is now, is no new node, and its place is free."""
+    cluster = an_htc_cluster(10)
+    manager = a_manager(cluster)
+    manager.allocate({"exclusive": True}, node_count=1)
+    result = manager.bootup()
+    cluster.terminate_nodes(names=["htc-1"])
+    (found,) = manager.get_nodes_by_operation(result.operation_id)
+    assert (found.exists, found.target_state) == (False, "Terminated")
+    assert (manager.get_nodes(), manager.bootup().nodes) == ([], None)
+    assert told(manager.get_buckets()[0].limits) == (10, 0, 0)
+
+
+def test_nodes_of_a_listing_without_its_operation_are_not_known_to_be_gone():
+    """It may be of anything."""
+    cluster = an_htc_cluster()
+    manager = a_manager(cluster)
+    manager.allocate({"exclusive": True}, node_count=1)
+    result = manager.bootup()
+    manager.cluster_bindings.get_nodes = lambda **query: NodeList(nodes=[])
+    assert manager.get_nodes_by_operation(result.operation_id) == []
+    assert [(node.name, node.exists) for node in manager.get_nodes()] == [("htc-1", True)]
 
 
 def test_nodes_by_request_on_a_later_manager():

@@ -237,14 +237,18 @@ class Provisioner:
         for node, record in managed.accepted:
             if record is not None:
                 self._renew(node, record)
-            elif removes and managed.was_read:
-                _vanish(node)
+            elif removes and managed.was_read:  # the server does not list it any more
+                node.state = node.target_state = NodeStatus("Off")
             node.delayed_node_id.operation_id = OperationId(managed.operation_id)
-            if node.target_state in _GONE:
-                self._drop(node)
-            else:
-                recount(node)
+            self._settle(node)
         return [node for node, _ in managed.accepted]
+
+    def _settle(self, node: Node) -> None:
+        """Drop a node that goes, and count any other as it is now."""
+        if node.target_state in _GONE:
+            self._drop(node)
+        else:
+            recount(node)
 
     def _drop(self, node: Node) -> None:
         """A node goes, or never came: its place under the limits, if it had one, is free again."""
@@ -269,9 +273,10 @@ class Provisioner:
         listing = self.cluster_bindings.get_nodes(operation_id=operation_id)
         found = self._refreshed(listing.nodes or [])
         listed = {id(node) for node in found}
-        for node in self._inventory.nodes():
+        for node in self._inventory.nodes() if listing.operation else ():
             if node.delayed_node_id.operation_id == operation_id and id(node) not in listed:
-                _vanish(node)
+                node.state = node.target_state = NodeStatus("Off")
+                self._drop(node)
         return found
 
     def _refreshed(self, records: Sequence[Record]) -> list[Node]:
@@ -284,7 +289,7 @@ class Provisioner:
             node = node or by_name.get(record.get("Name"))
             if node is not None:
                 self._renew(node, record)
-                recount(node)
+                self._settle(node)
                 found.append(node)
         return found
 
@@ -344,12 +349,6 @@ def recount(node: Node) -> None:
         bucket.limits.bear(1)
     else:
         bucket.limits.release(1)
-
-
-def _vanish(node: Node) -> None:
-    """The server does not list it any more."""
-    node.state = node.target_state = NodeStatus("Off")
-    node.exists = False
 
 
 def _bucket_of(node: Node) -> NodeBucket | None:
