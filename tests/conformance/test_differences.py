@@ -193,11 +193,13 @@ def test_an_alternative_is_chosen_when_the_node_is_reached():
     assert any("5 is needed" in reason for reason in refused.reasons)
 
 
-@pytest.mark.parametrize("wanted", [{"node.exists": True}, {"node.state": "Ready"}])
+@pytest.mark.parametrize(
+    "wanted", [{"node.exists": True}, {"node.state": "Ready"}, {"node.keep_alive": True}]
+)
 def test_properties_of_existing_nodes_match_nothing(wanted):
     """The example node of a bucket does not exist and is off, so no node of the bucket is asked."""
     cluster = an_htc_cluster()
-    cluster.add_node("htc-1", "htc", state="Ready")
+    cluster.add_node("htc-1", "htc", state="Ready", keep_alive=True)
     node_mgr = a_manager(cluster)
     assert not node_mgr.allocate([wanted, {"ncpus": 1}], slot_count=1)
     assert names(node_mgr.allocate({"ncpus": 1}, slot_count=1).nodes) == ["htc-1"]
