@@ -369,6 +369,21 @@ def test_a_node_that_was_terminated_by_others_is_not_started_again():
     assert told(manager.get_buckets()[0].limits) == (10, 0, 0)
 
 
+@pytest.mark.parametrize("state", ["Ready", "Deallocating", "Stopping"])
+def test_a_node_that_is_being_deallocated_is_no_new_node(state):
+    """Bootup does not ask to start it, work or none; with work it does once the node is at rest."""
+    cluster = an_htc_cluster()
+    cluster.add_node("htc-1", "htc")
+    manager = a_manager(cluster)
+    manager.allocate({"exclusive": True}, node_count=1)
+    result = manager.deallocate_nodes(manager.get_nodes())
+    for now, new in ((state, []), ("Deallocated", ["htc-1"])):
+        cluster.update_state(now)
+        (node,) = manager.get_nodes_by_operation(result.operation_id)
+        assert (node.state, node.exists, names(manager.new_nodes)) == (now, False, new)
+    assert names(manager.bootup().nodes) == ["htc-1"]
+
+
 def test_nodes_of_a_listing_without_its_operation_are_not_known_to_be_gone():
     """It may be of anything."""
     cluster = an_htc_cluster()

@@ -183,7 +183,7 @@ class Inventory:
             for node in self.nodes()
             if not node.exists
             and (state := node.state) != "Stopping"
-            and (state != "Deallocated" or node._in_demand)
+            and (node._in_demand if state == "Deallocated" else node.target_state != "Deallocated")
         ]
 
     def sizes(self) -> Sizes:
