@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -59,9 +60,9 @@ class Project:
     root: Path = ROOT
     pyproject: str = field(default_factory=lambda: (ROOT / "pyproject.toml").read_text("utf-8"))
 
-    @property
+    @cached_property
     def described(self) -> dict[str, Any]:
-        """The table `project`."""
+        """The table `project`, read once: it is asked for the name of every file."""
         table: dict[str, Any] = tomllib.loads(self.pyproject)["project"]
         return table
 
@@ -69,7 +70,7 @@ class Project:
     def name(self) -> str:
         return str(self.described["name"])
 
-    @property
+    @cached_property
     def version(self) -> str:
         path = self.root / "src" / "hpc" / "autoscale" / "_version.py"
         found = re.search(r'^__version__ = "([^"]+)"$', path.read_text("utf-8"), re.MULTILINE)

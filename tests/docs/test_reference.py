@@ -17,6 +17,7 @@ import pytest
 from pdoc import docstrings, render_helpers
 from pdoc.doc import Class, Function, Module, Variable
 
+from builders.built_once import built_once
 from builders.tools import load_tool
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,15 +34,18 @@ def make_reference():
     return load_tool("make_reference")
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """The reference, built as `make docs` does."""
-    directory = tmp_path_factory.mktemp("api")
+def write_pages(directory):
+    """Run the generator in a process of its own, as `make docs` does."""
     command = [sys.executable, str(TOOL), str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"written: {directory / 'index.html'}\n"
-    return directory
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """The reference, built as `make docs` does."""
+    return built_once(tmp_path_factory, "reference", write_pages)
 
 
 def page_of(pages, module):

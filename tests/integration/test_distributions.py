@@ -19,6 +19,7 @@ import pytest
 from packaging.metadata import Metadata
 from packaging.version import Version
 
+from builders.built_once import built_once
 from builders.processes import OFFLINE, an_environment, needed_beside, run, succeeding
 from builders.tools import load_tool
 from hpc.autoscale._version import __version__
@@ -35,11 +36,8 @@ pytestmark = pytest.mark.slow
 tool = load_tool("build_scalelib")
 
 
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `python setup.py build` makes of a copy of this tree, with a Python that has nothing
-    installed."""
-    work = tmp_path_factory.mktemp("build")
+def build_all(work: Path) -> None:
+    """Copy this tree, and build both distributions."""
     tree = work / "tree"
     for path, contents, mode in tool.Project().sources():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +53,13 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"cyclecloud-scalelib-{__version__}.tar.gz",
         f"cyclecloud_scalelib-{__version__}-py3-none-any.whl",
     }
-    return tree / "dist"
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `python setup.py build` makes of a copy of this tree, with a Python that has nothing
+    installed."""
+    return built_once(tmp_path_factory, "distributions", build_all) / "tree" / "dist"
 
 
 def sdist_of(name: str, dist: Path) -> Path:

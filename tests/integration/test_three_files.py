@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from builders.built_once import built_once
 from builders.processes import OFFLINE, needed_beside
 from hpc.autoscale.simulator import Simulator, serve
 
@@ -42,16 +43,19 @@ def succeeding(*command: object, **options: Any) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the integration is installed, as it does it itself."""
-    work = tmp_path_factory.mktemp("acme")
+def install(work: Path) -> None:
+    """Pack the integration, and install what was packed."""
     succeeding(sys.executable, ROOT / "tools" / "build_scalelib.py", work)
     packed = succeeding(sys.executable, FILES / "package.py", work, "--scalelib", work, env=OFFLINE)
     succeeding("tar", "xzf", packed.strip(), cwd=work)
     succeeding("bash", "acme/install.sh", sys.executable, work / "home", cwd=work, env=OFFLINE)
     needed_beside(work)
-    return work / "home"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the integration is installed, as it does it itself."""
+    return built_once(tmp_path_factory, "acme", install) / "home"
 
 
 class Site:

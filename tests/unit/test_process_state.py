@@ -92,19 +92,24 @@ def last_name(target: ast.expr) -> str | None:
 
 
 @functools.cache
-def written_to() -> frozenset[str | None]:
-    """Names of containers that something is put into, or taken out of, anywhere."""
+def written_in(tree: ast.Module) -> frozenset[str | None]:
+    """Names of containers that a module puts something into, or takes out of."""
     found = set()
-    for _, tree in modules().values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr in WRITERS:
-                    found.add(last_name(node.func.value))
-            elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
-                found.add(last_name(node.value))
-            elif isinstance(node, ast.AugAssign):
-                found.add(last_name(node.target))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in WRITERS:
+                found.add(last_name(node.func.value))
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            found.add(last_name(node.value))
+        elif isinstance(node, ast.AugAssign):
+            found.add(last_name(node.target))
     return frozenset(found)
+
+
+@functools.cache
+def written_to() -> frozenset[str | None]:
+    """The same of all modules."""
+    return frozenset().union(*(written_in(tree) for _, tree in modules().values()))
 
 
 def assigned(body: list[ast.stmt]) -> Iterator[str]:
