@@ -89,7 +89,8 @@ def pytest_collection(session):
     """Collecting imports and rewrites all tests, which takes twice as long when it is measured.
     What the library does while it is imported is measured before.
 
-    Ten thousand tests stay until the end, and Python's collector would look at them again and again.
+    Ten thousand tests stay until the end, and Python's collector would look at them again and
+    again.
     """
     gc.disable()
     try:
