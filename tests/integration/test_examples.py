@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.forked import forks
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.simulator import serve
@@ -20,10 +21,20 @@ CLOUD = {
     "clusters": {
         "demo": {
             "region": "westus2",
-            "nodearrays": {"execute": {"machine_types": [F4]}, "gpu": {"machine_types": [F8]}},
+            "nodearrays": {
+                "execute": {"machine_types": [F4], "max_count": 100},
+                "gpu": {"machine_types": [F8]},
+            },
         }
     }
 }
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory):
+    """Runs azscale in processes that need not import it."""
+    with forks(tmp_path_factory.mktemp("printed")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -157,13 +168,15 @@ def test_cron_with_a_server_that_is_away(crontab):
 
 def azscale(site, *arguments):
     """Run azscale as a command, where autoscale.json and jobfiles.py are."""
-    command = "from hpc.autoscale.cli import main; import sys; main(sys.argv[1:])"
-    return site.run(sys.executable, "-c", command, *arguments, "-c", "autoscale.json", PATH="/bin")
+    words = [*arguments, "-c", "autoscale.json"]
+    done = site.forked.run(words, site.home, {"PATH": "/bin"})
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture
-def job_files(site):
+def job_files(site, forked):
     """The site, with the plug-ins as the driver."""
+    site.forked = forked
     source = EXAMPLES / "job-files"
     (site.home / "jobfiles.py").write_bytes((source / "jobfiles.py").read_bytes())
     shown = json.loads((source / "autoscale.json").read_text(encoding="utf-8"))
