@@ -99,6 +99,23 @@ def test_at_its_deadline_a_gang_is_released_and_says_so(tmp_path):
         assert site.nodes() == []
 
 
+@pytest.mark.parametrize("arrays", [ONE, TWO])
+def test_at_its_deadline_a_gang_is_given_up_also_where_the_rest_could_be_asked_for(
+    tmp_path, arrays
+):
+    """Rests were over in every pass, so one node was asked for again and again, and counted."""
+    with short_site(tmp_path, arrays, **{F2: 7}) as site:
+        site.config["backoff"] = {"capacity": 1, "ceiling": 1}
+        made, _ = passes(site, 9)
+        assert made[1:] == [1] * 8
+        assert len(site.nodes()) == 7
+        made, summary = passes(site, 2)
+        (said,) = [note for note in summary.notes if "gang mpi" in note]
+        assert "7 of 8 nodes in htc/Standard_F2s_v2/a, 600 s after they were asked for" in said
+        sizes = {node["MachineType"] for node in site.nodes() if node["Status"] != "Terminating"}
+        assert sizes == ({F4} if arrays is TWO else set())
+
+
 def test_a_gang_that_came_short_in_one_cluster_comes_in_another_of_the_region(tmp_path):
     """Each has its own say about capacity."""
     names = ("east", "south")

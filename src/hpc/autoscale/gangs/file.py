@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from hpc.autoscale import clock
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, subject
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import AutoscaleError
@@ -133,12 +134,14 @@ class GangFile(SqliteFile):
 
 
 def offers_short_of(config: Mapping[str, Any]) -> set[Subject]:
-    """The offers of which gangs came short, by the file of a configuration; none where it cannot be
-    read, which whoever decides about gangs tells."""
+    """The offers of which gangs came short, or should have all nodes by now, by the file of a
+    configuration; none where it cannot be read, which whoever decides about gangs tells."""
     if not config.get("gangsdb"):
         return set()
     with suppress(GangFileError):
-        return {short.place.offer for short in GangFile(str(config["gangsdb"])).read()[1]}
+        gatherings, shortfalls = GangFile(str(config["gangsdb"])).read()
+        late = {g.place.offer for g in gatherings if g.goal and clock.time() >= g.deadline}
+        return late.union(short.place.offer for short in shortfalls)
     return set()
 
 

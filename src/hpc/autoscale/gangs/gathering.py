@@ -2,10 +2,11 @@
 
 A gang is a job whose nodes are all in one place, or it gets none. When its nodes are asked for,
 that is remembered, with a deadline. `Gangs.kept_from` is asked before jobs are placed: which gangs
-get no new nodes where they came short, until one may try again. `Gangs.settle` is called after
-that. A gang that could not be placed keeps what it has, and is given as many of the nodes that it
-lacks as the limits allow, those of the back-off among them; at its deadline it is given up there,
-and its nodes are to be released. Of a gang that has nodes in two places the fuller one stays.
+get no new nodes where they came short, until one may try again, or lack some at their deadline.
+`Gangs.settle` is called after that. A gang that could not be placed keeps what it has, and is
+given as many of the nodes that it lacks as the limits allow, those of the back-off among them; at
+its deadline it is given up there, and its nodes are to be released. Of a gang that has nodes in two
+places the fuller one stays.
 
 Nothing is commanded here: `releasing` has the nodes that are to go, and the gate is asked about
 them. Called by the loop, and by commands that say what the loop would do, which write nothing.
@@ -25,6 +26,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.holds import ShutOff
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM
 from hpc.autoscale.backoff.settings import LEARNS
+from hpc.autoscale.backoff.subjects import Subject
 from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.errors import ConfigurationException, counted
 from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
@@ -90,12 +92,14 @@ class Gangs:
         self, jobs: Iterable[Job], node_mgr: NodeManager
     ) -> dict[tuple[ShutOff, ...], list[Job]]:
         """The gangs that are kept from new nodes of offers of which they, or smaller ones, came
-        short, by the limits that are to be shut while they are placed. Where one of them may try,
-        the others wait until it has all of its nodes."""
+        short, or of which nodes are missing at the deadline, by the limits that are to be shut
+        while they are placed. Where one of them may try, the others wait until it has all of its
+        nodes."""
         found: dict[tuple[ShutOff, ...], list[Job]] = defaultdict(list)
         limits = node_mgr.holds.shut_offs if node_mgr.holds is not None else {}
-        if not self._shortfalls or not limits:
+        if not limits:
             return found
+        late = self._late(node_mgr)
         tries = {(g.job, g.place.offer) for g in self._gatherings if g.goal == g.size}
         for job in filter(is_gang, jobs):
             short_of = [
@@ -103,10 +107,23 @@ class Gangs:
                 for s in self._shortfalls
                 if self._concerns(s, job) and (job.name, s.place.offer) not in tries
             ]
-            shut = dict.fromkeys(limits[s.place.offer] for s in short_of if s.place.offer in limits)
-            if shut:
+            offers = [*(s.place.offer for s in short_of), *late.get(job.name, ())]
+            shut = dict.fromkeys(limits[offer] for offer in offers if offer in limits)
+            if shut and short_of:
                 self.reasons[job.name] = self._came_short(short_of[-1])
+            if shut:
                 found[tuple(shut)].append(job)
+        return found
+
+    def _late(self, node_mgr: NodeManager) -> dict[str, list[Subject]]:
+        """The offers of which nodes are missing at the deadline, by gang."""
+        found: dict[str, list[Subject]] = defaultdict(list)
+        late = [g for g in self._gatherings if g.goal and self._now >= g.deadline]
+        if late:
+            self._members = _nodes_by_place(node_mgr)
+        for gathering in late:
+            if len(self._of(gathering)) < gathering.size:
+                found[gathering.job].append(gathering.place.offer)
         return found
 
     # -- after jobs were placed
@@ -119,17 +136,12 @@ class Gangs:
         counts = Counter(o.job.name for o in waiting)
         # of two jobs of one name nobody could tell whose nodes they are
         gangs = {o.job.name: o for o in waiting if counts[o.job.name] == 1}
-        at: dict[tuple[str, str, str], list[Node]] = defaultdict(list)
         placed: dict[str, list[Node]] = defaultdict(list)
-        for node in node_mgr.get_nodes():
-            # what is only planned is nobody's yet
-            is_there = node.exists or server_id_of(node) is not None
-            if is_there and node.managed and node.state not in _NO_USE:
-                at[_where_of(node)].append(node)
-            for name in assigned_to(node) if gangs else ():
+        for node in node_mgr.get_nodes() if gangs else ():
+            for name in assigned_to(node):
                 if name in gangs:
                     placed[str(name)].append(node)
-        self._members = at
+        self._members = _nodes_by_place(node_mgr)
         self._forget(counts.keys())
         under_way: dict[str, list[Gathering]] = defaultdict(list)
         for gathering in self._gatherings:  # what is decided about a gang changes none of another
@@ -418,6 +430,16 @@ def _place_of(node: Node) -> Place:
 
 def _where_of(node: Node) -> tuple[str, str, str]:
     return str(node.nodearray), str(node.vm_size), str(node.placement_group or "")
+
+
+def _nodes_by_place(node_mgr: NodeManager) -> dict[tuple[str, str, str], list[Node]]:
+    """The nodes of use that are there; what is only planned is nobody's yet."""
+    found: dict[tuple[str, str, str], list[Node]] = defaultdict(list)
+    for node in node_mgr.get_nodes():
+        is_there = node.exists or server_id_of(node) is not None
+        if is_there and node.managed and node.state not in _NO_USE:
+            found[_where_of(node)].append(node)
+    return found
 
 
 def _where(place: Place) -> tuple[str, str, str]:
