@@ -252,3 +252,19 @@ def test_a_server_that_cannot_be_asked_about_requests(azscale, kept):
         None,
         None,
     ]
+
+
+def test_what_default_resources_leave_out_is_found_as_in_a_pass(azscale):
+    """With disable_default_resources: resources of the system, and what is defined by them."""
+    config = {
+        "disable_default_resources": True,
+        "default_resources": [
+            {"select": {}, "name": "ncpus", "value": "node.pcpu_count"},
+            {"select": {"memgb": 1}, "name": "scratch", "value": 7},
+        ],
+    }
+    found = azscale("buckets", "-C", "scratch=7", "-o", "nodearray,ngpus,scratch", **config)
+    assert found.splitlines()[1].split() == ["htc", "0", "7"]
+    assert len(azscale("create_nodes", "-n", "1", "-C", "memgb=1", "-d", **config).split()) > 5
+    assert azscale("config", "--check", **config) == ""
+    assert "ok       names" in azscale("doctor", **config)

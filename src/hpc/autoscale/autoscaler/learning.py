@@ -100,6 +100,13 @@ def new_calculator(
     return calculator, [*jobs, *requested]
 
 
+def define_what_is_left_out(config: Mapping[str, Any], node_mgr: NodeManager) -> None:
+    """Define the resources of the system that the configuration's own definitions, which come first
+    under `disable_default_resources`, leave out: as a calculator does, for who asks without one."""
+    if config.get("disable_default_resources"):
+        node_mgr.set_system_default_resources()
+
+
 def hosts_listed_twice(driver: SchedulerDriver, hosts: Iterable[SchedulerNode]) -> str | None:
     """A sentence on hosts that a driver lists more than once; None when it lists none so.
 

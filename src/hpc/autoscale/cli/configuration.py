@@ -9,6 +9,7 @@ from argparse import SUPPRESS, Action, ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
+from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config import config_schema
@@ -59,6 +60,7 @@ class ConfigurationCommands(CommandLine):
             driver, config = self._prepared({**config, "read_only": True, "lock_file": None})
             manager = new_node_manager(config)
             driver.preprocess_node_mgr(config, manager)
+            learning.define_what_is_left_out(config, manager)
             return manager
 
         names = [name for name in dir(self) if self._is_command(name)]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.faults import Faults
-from hpc.autoscale.autoscaler.learning import for_a_pass
+from hpc.autoscale.autoscaler.learning import define_what_is_left_out, for_a_pass
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.checkup import Check, CheckState, Observation, Site, examine
 from hpc.autoscale.cli.painting import print_painted, text_width
@@ -50,6 +50,7 @@ class DoctorCommands(CommandLine):
         def connect(prepared: Config) -> NodeManager:
             manager = new_node_manager(prepared)
             self._driver(prepared).preprocess_node_mgr(prepared, manager)
+            define_what_is_left_out(prepared, manager)
             return manager
 
         def home(loaded: Config) -> str:
