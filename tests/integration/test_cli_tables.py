@@ -26,6 +26,16 @@ class Driver(GenericDriver):
         return [Job(name, {"ncpus": 1}) for name in names], []
 """
 
+TELLTALE = """
+from tabledriver import Driver as Silent
+
+class Driver(Silent):
+    def add_nodes_to_cluster(self, nodes, include_permanent=False):
+        raise OSError("the scheduler was changed")
+
+    handle_draining = handle_post_join_cluster = handle_post_delete = add_nodes_to_cluster
+"""
+
 
 @pytest.fixture
 def azscale(simulator, tmp_path, monkeypatch, capsys):
@@ -37,6 +47,8 @@ def azscale(simulator, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
     monkeypatch.delenv("COLUMNS", raising=False)
     path = tmp_path / "autoscale.json"
+    (tmp_path / "telltale.py").write_text(TELLTALE)
+    monkeypatch.delitem(sys.modules, "telltale", raising=False)
 
     def run(*argv, code=0, **config):
         config = {**simulator.connection("demo"), "driver": "tabledriver:Driver", **config}
@@ -252,6 +264,18 @@ def test_a_server_that_cannot_be_asked_about_requests(azscale, kept):
         None,
         None,
     ]
+
+
+def test_a_read_only_configuration_changes_nothing(azscale, simulator):
+    """A pass is a dry run, and commands are refused before the scheduler is told."""
+    before = simulator.cluster("demo").nodes()
+    azscale("autoscale", read_only=True, driver="telltale:Driver")
+    assert azscale.err.startswith("dry run: 8 jobs")
+    for command in ("create_nodes -n 1", "delete_nodes -N htc-1", "join_nodes -N htc-1"):
+        azscale(*command.split(), code=1, read_only=True, driver="telltale:Driver")
+        assert "the configuration is read-only" in azscale.err
+    assert "htc-" in azscale("create_nodes", "-n", "1", "--dry-run", read_only=True)
+    assert simulator.cluster("demo").nodes() == before
 
 
 def test_what_default_resources_leave_out_is_found_as_in_a_pass(azscale):

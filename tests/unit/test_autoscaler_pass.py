@@ -130,10 +130,12 @@ def test_a_second_pass_asks_for_nothing_more(run, scheduler, cluster):
     assert len(cluster.nodes) == 2
 
 
-def test_a_dry_run_changes_nothing(run, scheduler, cluster, tmp_path):
-    """Demand is known, and that is all: no hook that changes the scheduler, no node, no file."""
+@pytest.mark.parametrize("how", ["dry_run", "read_only"])
+def test_a_dry_run_changes_nothing(run, scheduler, cluster, tmp_path, how):
+    """Demand is known, and that is all: no hook that changes the scheduler, no node, no file. A
+    configuration that is read-only has no other passes."""
     scheduler.jobs = [a_job(tasks=8)]
-    summary = run(dry_run=True)
+    summary = run(**{how: True})
     assert (summary.requested, summary.created, summary.dry_run) == (("htc-1", "htc-2"), (), True)
     assert scheduler.calls[-1] == "validate_nodes"
     assert not cluster.nodes

@@ -44,10 +44,11 @@ class Autoscaler:
     of the last pass.
 
     `config` is what `util.load_config` returns and is left as it is; ConfigurationException when
-    something is wrong with it. With `dry_run` a pass ends when demand is known: neither the cluster
-    nor the scheduler is changed and no lock is taken. `new_calculator` replaces the way in which
-    the demand calculator is made (it gets the pass's configuration and the driver);
-    `result_handler` hears every result and is told the context, as in `[Job 12]`. `demand_known`
+    something is wrong with it. With `dry_run`, or where the configuration is `read_only`, a pass
+    ends when demand is known: neither the cluster nor the scheduler is changed and no lock is
+    taken. `new_calculator` replaces the way in which the demand calculator is made (it gets the
+    pass's configuration and the driver); `result_handler` hears every result and is told the
+    context, as in `[Job 12]`. `demand_known`
     is called with each pass when demand is known, and before anything is changed. `clock` is for
     pauses and durations; for how long nodes have been idle is the node history's business. Without
     `has_spans` passes have no spans of OpenTelemetry, whoever wants them.
@@ -75,7 +76,7 @@ class Autoscaler:
         self._interval: float | None = None
         self._loop_lock: LoopLock | None = None
         self._readings = Readings()
-        self.dry_run = dry_run
+        self.dry_run = dry_run or bool(config.get("read_only"))
         self._clock = clock
         self._reporter = reporter or LogReporter()
         self._new_calculator = new_calculator

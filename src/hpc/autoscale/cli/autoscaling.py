@@ -69,7 +69,7 @@ class AutoscalingCommands(CommandLine):
     ) -> DemandResult:
         """Runs the whole cycle: creates the nodes that jobs need, joins them, and deletes those
         that are idle."""
-        if dry_run:
+        if dry_run or config.get("read_only"):
             return self._dry_run(config, output_columns, output_format, long)
         autoscaler = self._autoscaler(config, dry_run)
         with stop_on_signals():

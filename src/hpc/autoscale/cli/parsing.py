@@ -25,6 +25,7 @@ from hpc.autoscale.errors import (
     LockUnusableError,
     MistakenWord,
     MultipleInstancesError,
+    ReadOnlyModeException,
     one_line_and_where,
 )
 from hpc.autoscale.hpclogging.records import stack_trace
@@ -56,6 +57,19 @@ _NOT_FOR_COMMANDS = frozenset(
 # recorded for whoever holds the lock, and what takes none.
 _NEVER_WAIT = frozenset(
     {"autoscale", "autostop", "config", "initconfig", "request", "serve_autostop"}
+)
+# What is refused where the configuration is read-only, before the driver is asked for anything.
+_CHANGE_NODES = frozenset(
+    {
+        "apply",
+        "create_nodes",
+        "delete_nodes",
+        "join_nodes",
+        "reimage_nodes",
+        "remove_nodes",
+        "restart_nodes",
+        "retry_failed_nodes",
+    }
 )
 _SILENT = {
     "version": 1,
@@ -377,6 +391,9 @@ def _load(args: Namespace, debug: bool) -> dict[str, Any]:
     check_config(config)
     logging.set_context(f"[{args.cmd}]")
     start_logging(config, debug)
+    is_dry = getattr(args, "dry_run", False)
+    if config.get("read_only") and args.cmd in _CHANGE_NODES and not is_dry:
+        raise ReadOnlyModeException(f"{args.cmd}: the configuration is read-only (read_only)")
     if args.read_only:
         config["read_only"] = True
         if "lock_file" in config or "lock_path" in config:

@@ -260,6 +260,7 @@ class _AzScaleCLI(
     ) -> DemandResult:
         """Runs the whole cycle, once or again and again: creates, joins and deletes nodes as jobs
         need them."""
+        dry_run = dry_run or bool(config.get("read_only"))
         if interval is None and dry_run:
             return self._dry_run(config, output_columns, output_format, long)
         if interval is None:

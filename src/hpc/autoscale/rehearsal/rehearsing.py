@@ -176,6 +176,7 @@ def rehearse(
             result_handler=result_handler,
             demand_known=note_demand,
         )
+        autoscaler.dry_run = False  # all of the pass: its commands go nowhere
         try:
             began, one = clocks.time(), autoscaler.look(interval)
             notes = (TIMED,) if searches.are_timed and not demand_only else ()
