@@ -393,7 +393,7 @@ def _load(args: Namespace, debug: bool) -> dict[str, Any]:
     start_logging(config, debug)
     is_dry = getattr(args, "dry_run", False)
     if config.get("read_only") and args.cmd in _CHANGE_NODES and not is_dry:
-        raise ReadOnlyModeException(f"{args.cmd}: the configuration is read-only (read_only)")
+        raise ReadOnlyModeException("nodes cannot be changed: the configuration is read-only")
     if args.read_only:
         config["read_only"] = True
         if "lock_file" in config or "lock_path" in config:
