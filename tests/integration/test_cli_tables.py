@@ -266,6 +266,12 @@ def test_a_server_that_cannot_be_asked_about_requests(azscale, kept):
     ]
 
 
+def test_the_column_of_nodes_on_their_way_out_is_known_while_there_are_none(azscale):
+    """It is in docs/guards.md, and empty then."""
+    assert azscale("nodes", "-o", "name,drain").splitlines()[0].split() == ["NAME", "DRAIN"]
+    assert azscale.err == ""
+
+
 def test_a_read_only_configuration_changes_nothing(azscale, simulator):
     """A pass is a dry run, and commands are refused before the scheduler is told."""
     before = simulator.cluster("demo").nodes()

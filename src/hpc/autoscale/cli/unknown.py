@@ -37,6 +37,8 @@ from hpc.autoscale.node.nodemanager import NodeManager
 # what -o takes beside names of columns
 WIDE = "wide"
 KEYWORDS = ("all", WIDE)
+# what only nodes on their way out have
+_OF_SOME = ("drain",)
 # how many values that there are stand in a sentence
 _SHOWN = 8
 
@@ -57,7 +59,7 @@ def unknown_columns(
     if not names:
         return []
     every = [*nodes, *(bucket.example_node for bucket in buckets)]
-    known = {*all_column_names(every), *JOB_IDS, PRICE, *_names_of_buckets()}
+    known = {*all_column_names(every), *JOB_IDS, PRICE, *_OF_SOME, *_names_of_buckets()}
     for node in every:
         known.update(node.resources, node.metadata)
     lower = sorted({name.lower() for name in known})
