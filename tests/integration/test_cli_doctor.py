@@ -344,6 +344,12 @@ def test_a_quota_that_is_used_up_is_not_zero(doctor):
     assert doctor(cluster_name="full")["quotas"][0] == "ok"
 
 
+def test_hosts_on_premises_have_no_quota(doctor):
+    """They are not warned of as a quota of 0, with the advice to raise it in Azure."""
+    hosts = [{"name": "rack-1", "resources": {"ncpus": 4}}]
+    assert doctor(on_premises=hosts)["quotas"] == doctor()["quotas"]
+
+
 def test_what_to_do_is_said_once(doctor):
     """Below the findings, in 80 columns; what was skipped is one line."""
     out = doctor(code=1, form="table", password="wrong")

@@ -37,6 +37,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
+from hpc.autoscale.onpremises import ON_PREMISES
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.util import history_file_of, lock_file_of
 from hpc.autoscale.wsgi.loopback import is_loopback
@@ -375,7 +376,8 @@ def _quotas(site: Site) -> Iterator[Observation]:
         yield _failed(nothing)
         return
     zero: dict[str, set[str]] = {}
-    for bucket in manager.get_buckets():
+    grown = [b for b in manager.get_buckets() if b.location != ON_PREMISES]
+    for bucket in grown:
         for limit in bucket.limits.parts:
             # what a bucket has left, and what rests, is 0 at times without being a quota
             if limit is bucket.limits.own or isinstance(limit, HeldBack):
@@ -388,7 +390,7 @@ def _quotas(site: Site) -> Iterator[Observation]:
     if unusable:
         yield _warning(f"CycleCloud says that these cannot be used: {_some(unusable)}")
     if not zero and not unusable:
-        yield _ok(f"none is 0, for {counted(len(manager.get_buckets()), 'bucket')}")
+        yield _ok(f"none is 0, for {counted(len(grown), 'bucket')}")
 
 
 def _some(names: Iterable[str]) -> str:
