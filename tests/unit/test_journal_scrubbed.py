@@ -94,3 +94,13 @@ def test_times_and_versions_are_no_addresses(scrubbed):
     """Nor are this machine's own address, names of buckets, and rates."""
     said = ["at 2026-01-01T12:30:45Z, 12:30:45", "htc/Standard_F4s 4/5", "127.0.0.1 1.2.3"]
     assert scrubbed(a_pass_record(1, errors=said)).did["errors"] == said
+
+
+def test_hosts_that_are_called_as_their_nodes_in_several_clusters(scrubbed):
+    """Names of nodes stay, whether the cluster's name stands before them or not."""
+    own = {"Template": "west/htc", "Hostname": "htc-1"}
+    record = a_pass_record(1, [a_node_record("west/htc-1", **own)])
+    asked = [{"action": "create", "nodes": ["west/htc-1", "west/htc-2"]}]
+    hosts = [{"hostname": "htc-1"}, {"hostname": "htc-2"}]
+    found = scrubbed(replace(record, hosts=hosts, decided=asked))
+    assert (found.hosts, found.decided) == (hosts, asked)

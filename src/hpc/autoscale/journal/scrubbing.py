@@ -53,6 +53,7 @@ class Aliases:
         self._found: dict[str, set[str]] = {}
         self._kept: set[str] = set(_WORDS_OF_OURS)
         self._arrays: set[str] = set()
+        self._arrays_there: set[str] = set()  # as their own cluster calls them, one of several
         self._seen: set[str] = set()
         self._known: dict[str, str] = {}
         self._odd: list[str] = []
@@ -80,7 +81,9 @@ class Aliases:
     def _learn_nodes_and_jobs(self, record: PassRecord) -> None:
         for node in record.nodes:
             self._arrays.add(str(node.get("Template")))
+            self._arrays_there.add(str(node.get("Template")).rpartition("/")[2])
             self._kept.add(str(node.get("Name")))
+            self._kept.add(str(node.get("Name")).rpartition("/")[2])
             self._add("host", node.get("Hostname"))
             self._add("address", node.get("PrivateIp"))
             self._kept.update(str(node.get(key)) for key in _OF_THE_PROTOCOL)
@@ -193,8 +196,9 @@ class Aliases:
 
     def _is_replaced(self, name: str) -> bool:
         """Not what the library says itself: words of its own, and nodes, which have the names of
-        their nodearrays."""
-        return name not in self._kept and _NODE.sub("", name) not in self._arrays
+        their nodearrays; nor hosts that are called what their nodes are."""
+        stem = _NODE.sub("", name)
+        return name not in self._kept and stem not in self._arrays | self._arrays_there
 
     # -- the second look
 
