@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hpc.autoscale.config import Credentials, redact, resolve_secrets
+from hpc.autoscale.config.secrets import exposed_passwords
 from hpc.autoscale.errors import ConfigurationException
 
 ALL = {"url": "https://cc", "username": "admin", "password": "hunter2"}
@@ -145,3 +146,16 @@ def test_redact():
         "_mock_bindings": binding,
     }
     assert config["password"] == "hunter2"
+
+
+def test_commands_that_are_advised_can_be_pasted(tmp_path):
+    """A path with a space in it is one word of `chmod 600`."""
+    path = tmp_path / "my site" / "autoscale.json"
+    path.parent.mkdir()
+    path.write_text('{"cluster_name": "c", "url": "u", "username": "u", "password": "p"}')
+    path.chmod(0o644)
+    (found,) = exposed_passwords(path)
+    assert f"run chmod 600 '{path}', or" in found
+    config = {"cluster_name": "c", "credentials_file": str(path)}
+    with pytest.raises(ConfigurationException, match=f"`chmod 600 '{path}'`"):
+        resolve_secrets(config)

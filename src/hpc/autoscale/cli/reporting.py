@@ -6,6 +6,7 @@ Only `azscale` has them. `hpc.autoscale.report` makes the page.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import sys
 from argparse import ArgumentParser
@@ -151,5 +152,6 @@ def _token(path: str | None) -> str | None:
     if not token:
         raise ConfigurationException(f"--token-file: expected a token in {path}, found nothing")
     if sys.platform != "win32" and mode & stat.S_IROTH:
-        warn("%s can be read by everybody (mode %04o): run chmod 600 %s", path, mode, path)
+        quoted = shlex.quote(path)
+        warn("%s can be read by everybody (mode %04o): run chmod 600 %s", path, mode, quoted)
     return token

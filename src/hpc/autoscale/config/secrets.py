@@ -6,6 +6,7 @@ that prints a configuration (`redact`).
 
 import json
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -117,7 +118,7 @@ def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
         return []
     return [
         f"{file} has a password in it and can be read by everybody (mode {mode:04o}): run chmod"
-        f" 600 {file}, or keep"
+        f" 600 {shlex.quote(str(file))}, or keep"
         " the password in CYCLECLOUD_PASSWORD or in the file that credentials_file names"
         for file, config in files_of(path)
         if _has_password(config) and (mode := stat.S_IMODE(os.stat(file).st_mode)) & stat.S_IROTH
@@ -177,5 +178,5 @@ def _refuse_readable_by_others(path: str, mode: int) -> None:
     if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigurationException(
             f"credentials_file {path!r} can be used by others (mode {stat.S_IMODE(mode):04o}):"
-            f" expected 0600 or less, as after `chmod 600 {path}`"
+            f" expected 0600 or less, as after `chmod 600 {shlex.quote(os.path.expanduser(path))}`"
         )
