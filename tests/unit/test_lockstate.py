@@ -132,6 +132,14 @@ def test_a_file_that_this_user_may_not_open(path, monkeypatch):
         assert lock_state({}, path).holders == [WHO]
 
 
+def test_a_file_that_cannot_be_written_is_not_called_anothers(path, monkeypatch):
+    """As on a file system that is read-only, whoever owns the file."""
+    open(path, "w").close()
+    monkeypatch.setattr(os, "access", lambda _, mode: not mode & os.W_OK)
+    said = f"free, but this user may not take it: {path} cannot be read and written"
+    assert str(lock_state({}, path)).startswith(said)
+
+
 def test_a_file_that_other_machines_may_lock(path, mounted):
     """Is held where it is held here, and otherwise nobody knows."""
     mounted("nfs4")

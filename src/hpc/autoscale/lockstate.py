@@ -171,6 +171,6 @@ def _process(pid: int) -> str:
 def _notes_on_file(path: str) -> Iterator[str]:
     """What is to be known of a lock file that nobody holds."""
     if os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
-        yield f"but this user may not take it: {path} is another's"
+        yield f"but this user may not take it: {path} cannot be read and written"
     if not _sees_the_machine():
         yield "as far as it is seen from within this container"
