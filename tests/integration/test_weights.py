@@ -221,6 +221,20 @@ def test_prices_become_weights(site):
     assert asked == {("eastus", F4)}
 
 
+def test_prices_of_the_catalogue_do_for_the_regions_that_it_has(site):
+    """While the price service is away; another region is like the others, and not all are alike."""
+    site.config["cost"]["prices_url"] = "http://127.0.0.1:1/prices"
+    asked = {
+        "provider": "price",
+        "regions": ["southcentralus", "westus2", "nowhere"],
+        "spot": False,
+    }
+    found = site.now(**asked)
+    assert (found.unknown, max(found.weights.values())) == (("nowhere",), 1000)
+    found = site.now(after=1000, **{**asked, "regions": ["nowhere"]})
+    assert "127.0.0.1:1" in found.problem
+
+
 def prices_of(site, region):
     """What the simulator says something costs."""
     query = f"$filter=armRegionName eq '{region}' and armSkuName eq '{F4}'"

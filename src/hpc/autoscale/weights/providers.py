@@ -85,21 +85,26 @@ def _best(weights: Iterable[float | None]) -> float | None:
 
 def price(question: WeightQuestion) -> Answer:
     """(1 / price) to the power of `exponent`: the price of a vCPU for an hour, in the size where
-    that is least; the cheapest region has 1."""
+    that is least; the cheapest region has 1. PriceServiceUnavailable where the service cannot be
+    asked and the catalogue has no price of any region."""
     _require_sizes(question, "price")
     # takes long to import
     from hpc.autoscale.cost.azurecost import azurecost
-    from hpc.autoscale.cost.errors import PriceUnknown
+    from hpc.autoscale.cost.errors import PriceServiceUnavailable, PriceUnknown
 
     # what a machine costs is of no cluster, and of several none is named here
     cluster = question.config.get("cluster_name") or "-"
     costs = azurecost({**question.config, "cluster_name": cluster})
+    outages: list[PriceServiceUnavailable] = []
 
     def of(region: str, size: str) -> float | None:
         cores = vm_sizes.get_aux_vm_size_info(ht.Location(region), ht.VMSize(size)).vcpu_count
         try:
             rate = costs.get_job(size, region, question.spot).rate
         except PriceUnknown:
+            return None
+        except PriceServiceUnavailable as outage:  # and the catalogue does not have this one
+            outages.append(outage)
             return None
         return rate / cores if rate and cores > 0 else None
 
@@ -111,6 +116,8 @@ def price(question: WeightQuestion) -> Answer:
         for region in question.regions
     }
     known = [each for each in prices.values() if each is not None]
+    if outages and not known:
+        raise outages[0]
     given = question.settings.get("exponent")
     exponent = 1.0 if given is None else float(given)  # with 0 all regions are alike
     return {
