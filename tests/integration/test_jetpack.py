@@ -558,6 +558,16 @@ def test_the_command_with_a_file(site):
     assert "lapsed" in site("request", "list")
 
 
+def test_one_is_listed_as_one(site):
+    """An instance and a core, not instances and cores."""
+    arrays = [{"Name": "gpu", "TargetCount": 1}, {"Name": "execute", "TargetCoreCount": 1}]
+    file = site.home / "arrays.json"
+    file.write_text(json.dumps(arrays))
+    site("request", f"--file={file}")
+    rows = [line.split()[1:4] for line in site("request", "list").splitlines()[1:]]
+    assert rows == [["gpu", "1", "instance"], ["execute", "1", "core"]]
+
+
 @pytest.mark.parametrize(
     ("args", "said", "code"),
     [

@@ -19,7 +19,7 @@ from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.clock import in_utc
-from hpc.autoscale.errors import AutoscaleError, unreadable
+from hpc.autoscale.errors import AutoscaleError, counted, unreadable
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, ArrayRequest, read_arrays
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD
@@ -161,9 +161,9 @@ def _row(wanted: ArrayRequest | None) -> list[str | int | None]:
     if wanted is None:
         return [None, None, 0, None, None, None]
     amount = [None, wanted.cores] if wanted.cores else [wanted.nodes, None]
-    unit = "cores" if wanted.group_cores else "instances"
-    size = wanted.group_cores or wanted.group_nodes
-    groups = f"{wanted.groups} of {size} {unit}" if wanted.groups else None
+    unit = "core" if wanted.group_cores else "instance"
+    size = counted(wanted.group_cores or wanted.group_nodes, unit)
+    groups = f"{wanted.groups} of {size}" if wanted.groups else None
     sizes = ",".join(wanted.machine_types) or None
     return [wanted.name, wanted.extends[0] if wanted.extends else None, *amount, groups, sizes]
 
@@ -172,8 +172,8 @@ def _short_row(wanted: ArrayRequest | None) -> list[str | int | None]:
     """The same by `_SHORT`."""
     name, _, instances, cores, groups, _ = _row(wanted)
     said = [
-        f"{amount} {unit}"
-        for amount, unit in ((instances, "instances"), (cores, "cores"))
+        counted(int(amount), unit)
+        for amount, unit in ((instances, "instance"), (cores, "core"))
         if amount
     ]
     said += [str(groups)] if groups else []
