@@ -1,5 +1,4 @@
-"""Property tests are not measured for coverage: they would take twice as long, and what they run
-is run by the tests of single cases as well."""
+"""Where property tests keep their files."""
 
 import os
 import tempfile
@@ -9,11 +8,6 @@ from pathlib import Path
 import pytest
 
 IN_MEMORY = "/dev/shm"
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let pytest-cov look away while a test of this directory runs."""
-    item.add_marker(pytest.mark.no_cover)
 
 
 @pytest.fixture

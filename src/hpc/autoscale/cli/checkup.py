@@ -166,6 +166,18 @@ class Site:
         }
         return {key: os.path.abspath(str(path)) for key, path in files.items() if path}
 
+    @property
+    def other_places(self) -> dict[str, str]:
+        """The directories of what a pass writes if it was told to, and can do without, by key."""
+        metrics, journal = self.config.get("metrics") or {}, self.config.get("journal")
+        files = {f"metrics.{key}": metrics.get(key) for key in ("file", "health_file")}
+        places = {key: os.path.dirname(os.path.abspath(p)) for key, p in files.items() if p}
+        if isinstance(journal, dict) and journal.get("directory"):
+            place = os.path.abspath(journal["directory"])
+            # it is made when it is first written to
+            places["journal.directory"] = place if os.path.exists(place) else os.path.dirname(place)
+        return places
+
 
 def _ok(text: str, of: str = "") -> Observation:
     return Observation(CheckState.OK, text, of)
@@ -426,20 +438,28 @@ def _lock(site: Site) -> Iterator[Observation]:
 def _files(site: Site) -> Iterator[Observation]:
     wrong: list[Observation] = []
     for key, path in site.files.items():
-        directory = os.path.dirname(path)
-        if not os.path.isdir(directory):
-            wrong.append(_failed(f"{key}: there is no directory {directory}"))
-        elif not os.access(directory, os.W_OK | os.X_OK):
-            wrong.append(_failed(f"{key}: this user cannot write in {directory}"))
+        if problem := _no_place_in(os.path.dirname(path)):
+            wrong.append(_failed(f"{key}: {problem}"))
         elif os.path.isdir(path):
             text = f"{key}: {path} is a directory"
             wrong.append(_failed(text, remedy=f"name a file with {key}, as in {path}/{key}"))
         elif os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
             remedy = f"give the file to the user that runs azscale, or name another with {key}"
             wrong.append(_failed(f"{key}: this user cannot write {path}", remedy=remedy))
+    for key, directory in site.other_places.items():
+        if problem := _no_place_in(directory):
+            wrong.append(_warning(f"{key}: {problem}; passes go on, and it is not written"))
     yield from wrong
     if not wrong:
         yield _ok(", ".join(dict.fromkeys(map(os.path.dirname, site.files.values()))))
+
+
+def _no_place_in(directory: str) -> str | None:
+    """What keeps this user from writing in a directory; None where nothing does."""
+    if not os.path.isdir(directory):
+        return f"there is no directory {directory}"
+    may_write = os.access(directory, os.W_OK | os.X_OK)
+    return None if may_write else f"this user cannot write in {directory}"
 
 
 def _disk(site: Site) -> Iterator[Observation]:
@@ -471,7 +491,7 @@ CHECKS = (
     Check(
         "files",
         "the directories of lock_file, nodehistorydb and requests_file are there and can be"
-        " written",
+        " written; a warning for those of metrics and the journal",
         "create the directory, give it to the user that runs azscale, or name another one",
         _files,
         ("configuration",),
