@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.forked import Forks, forks
 from builders.reporters import CLOUD, Site
 from builders.scripted_server import FakeTime, ScriptedServer, serving
 from hpc.autoscale.simulator import serve
@@ -15,6 +16,13 @@ def server() -> Iterator[ScriptedServer]:
     """A server on loopback that answers as the test has written down."""
     with serving() as script:
         yield script
+
+
+@pytest.fixture(scope="module")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Runs azscale in processes that need not import it."""
+    with forks(tmp_path_factory.mktemp("printed")) as running:
+        yield running
 
 
 @pytest.fixture

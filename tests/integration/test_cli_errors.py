@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from builders.forked import forks
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.util import SingletonFileLock
 
@@ -38,13 +37,6 @@ def simulator():
         "hollow": {"region": "westus2", "nodearrays": {"empty": {"machine_types": [off]}}},
     }
     with serve({"clusters": clusters}) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def forked(tmp_path_factory):
-    """Runs azscale in processes that need not import it."""
-    with forks(tmp_path_factory.mktemp("printed")) as running:
         yield running
 
 

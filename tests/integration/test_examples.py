@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from builders.forked import forks
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.simulator import serve
@@ -28,13 +27,6 @@ CLOUD = {
         }
     }
 }
-
-
-@pytest.fixture(scope="module")
-def forked(tmp_path_factory):
-    """Runs azscale in processes that need not import it."""
-    with forks(tmp_path_factory.mktemp("printed")) as running:
-        yield running
 
 
 @pytest.fixture
