@@ -100,11 +100,16 @@ def new_calculator(
     return calculator, [*jobs, *requested]
 
 
-def define_what_is_left_out(config: Mapping[str, Any], node_mgr: NodeManager) -> None:
-    """Define the resources of the system that the configuration's own definitions, which come first
-    under `disable_default_resources`, leave out: as a calculator does, for who asks without one."""
+def prepared_manager(
+    node_mgr: NodeManager, config: dict[str, Any], driver: SchedulerDriver
+) -> NodeManager:
+    """A new node manager as a pass would have it, for who asks without a calculator: the driver has
+    prepared it, and it has the resources of the system that the configuration's own definitions,
+    which come first under `disable_default_resources`, leave out."""
+    hooks.ask(driver.preprocess_node_mgr, config, node_mgr)
     if config.get("disable_default_resources"):
         node_mgr.set_system_default_resources()
+    return node_mgr
 
 
 def hosts_listed_twice(driver: SchedulerDriver, hosts: Iterable[SchedulerNode]) -> str | None:

@@ -191,8 +191,7 @@ class CommandLine(ABC):
         if self.__node_mgr is None or force:
             path = store_path(config, self._state_home(config))
             node_mgr = new_node_manager({**config, "requestsetsdb": path})
-            hooks.ask((driver or self._driver(config)).preprocess_node_mgr, config, node_mgr)
-            learning.define_what_is_left_out(config, node_mgr)
+            learning.prepared_manager(node_mgr, config, driver or self._driver(config))
             self.__node_mgr = node_mgr
             away = getattr(node_mgr.cluster_bindings, "away", {})
             self._warn_once(*node_mgr.doubts, *away.values())

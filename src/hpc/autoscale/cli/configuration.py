@@ -58,10 +58,7 @@ class ConfigurationCommands(CommandLine):
 
         def node_mgr(config: Config) -> NodeManager:
             driver, config = self._prepared({**config, "read_only": True, "lock_file": None})
-            manager = new_node_manager(config)
-            driver.preprocess_node_mgr(config, manager)
-            learning.define_what_is_left_out(config, manager)
-            return manager
+            return learning.prepared_manager(new_node_manager(config), config, driver)
 
         names = [name for name in dir(self) if self._is_command(name)]
         found = []

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.faults import Faults
-from hpc.autoscale.autoscaler.learning import define_what_is_left_out, for_a_pass
+from hpc.autoscale.autoscaler.learning import for_a_pass, prepared_manager
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.checkup import Check, CheckState, Observation, Site, examine
 from hpc.autoscale.cli.painting import print_painted, text_width
@@ -48,10 +48,8 @@ class DoctorCommands(CommandLine):
             return driver, for_a_pass(hooks.prepared_config(driver, loaded), driver)
 
         def connect(prepared: Config) -> NodeManager:
-            manager = new_node_manager(prepared)
-            self._driver(prepared).preprocess_node_mgr(prepared, manager)
-            define_what_is_left_out(prepared, manager)
-            return manager
+            driver = self._driver(prepared)
+            return prepared_manager(new_node_manager(prepared), prepared, driver)
 
         def home(loaded: Config) -> str:
             found = Faults().guard("the driver's home", self._state_home, dict(loaded))

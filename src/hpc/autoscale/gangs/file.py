@@ -64,6 +64,10 @@ class Gathering(NamedTuple):
     seen: float
     others: tuple[str, ...] = ()
 
+    def is_due(self, now: float) -> bool:
+        """Whether all of its nodes have to be there by now."""
+        return now >= self.deadline
+
 
 class Shortfall(NamedTuple):
     """A gang that did not come together in a place: of `size` nodes `had` were there at the end.
@@ -140,7 +144,7 @@ def offers_short_of(config: Mapping[str, Any]) -> set[Subject]:
         return set()
     with suppress(GangFileError):
         gatherings, shortfalls = GangFile(str(config["gangsdb"])).read()
-        late = {g.place.offer for g in gatherings if g.goal and clock.time() >= g.deadline}
+        late = {g.place.offer for g in gatherings if g.goal and g.is_due(clock.time())}
         return late.union(short.place.offer for short in shortfalls)
     return set()
 

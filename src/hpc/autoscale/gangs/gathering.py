@@ -118,7 +118,7 @@ class Gangs:
     def _late(self, node_mgr: NodeManager) -> dict[str, list[Subject]]:
         """The offers of which nodes are missing at the deadline, by gang."""
         found: dict[str, list[Subject]] = defaultdict(list)
-        late = [g for g in self._gatherings if g.goal and self._now >= g.deadline]
+        late = [g for g in self._gatherings if g.goal and g.is_due(self._now)]
         if late:
             self._members = _nodes_by_place(node_mgr)
         for gathering in late:
@@ -171,7 +171,7 @@ class Gangs:
         come = sum(node.exists and node.state not in WITHOUT_A_VM for node in nodes)
         for gathering in elsewhere:
             members = self._of(gathering)
-            if is_complete or come >= len(members) or self._now >= gathering.deadline:
+            if is_complete or come >= len(members) or gathering.is_due(self._now):
                 self._give_up(job, gathering, f"planned in {place} instead", node_mgr)
         if here is not None and (is_complete or not self._of(here)):
             self._gatherings.remove(here)
@@ -195,7 +195,7 @@ class Gangs:
             fullest = self._judge_trial(job, fullest, node_mgr)
         if fullest is None:
             return
-        if self._now >= fullest.deadline:
+        if fullest.is_due(self._now):
             self._give_up(job, fullest, "to be planned elsewhere", node_mgr)
             return
         self._ask_for_the_rest(job, fullest, node_mgr)
@@ -281,7 +281,7 @@ class Gangs:
         )
         self.notes.append(text)
         logging.warning("%s", text)
-        is_late = self._now >= gathering.deadline
+        is_late = gathering.is_due(self._now)
         if had < gathering.size and (is_late or self._is_closed(gathering.place, node_mgr)):
             self._note_shortfall(job, gathering, had)
 
