@@ -382,6 +382,21 @@ def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
         assert "Job 17 has its nodes" in azscale("explain", "17")
 
 
+def test_where_nothing_can_be_looked_at(azscale):
+    """It is not said to be a job, unless somebody says so: a name may be one of a node."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: (_ for _ in ()).throw(OSError("qstat: cannot connect"))
+        for what, about in {
+            "htc-1": "Job, node or bucket htc-1",
+            "job:17": "Job 17",
+            "node:htc-1": "Node htc-1",
+            "bucket:htc": "Bucket htc",
+        }.items():
+            said = azscale("explain", what)
+            assert said.startswith(f"{about}: nobody can tell, because the scheduler cannot be")
+        assert azscale("explain", "-C", "ncpus=4").startswith("This: nobody can tell, because")
+
+
 def test_what_nobody_can_promise_may_help(azscale, monkeypatch):
     """Least cost in limited time, a queue that is too long for further passes, and a nodearray of
     which the server says nothing; where a limit is in the way too, it is not proposed."""

@@ -76,6 +76,15 @@ def test_they_are_listed(site):
     ]
 
 
+@pytest.mark.parametrize("verb", ["buckets", "limits"])
+def test_hosts_have_no_spare_placement_groups(site, verb):
+    """Which are for nodes that can be ordered; there was a group `unknown_pg0`."""
+    found = site.json(verb, "-F", "json")
+    groups = {row["nodearray"]: row["placement_group"] for row in found}
+    assert not groups["on-premises"]
+    assert not any(str(row["placement_group"]).startswith("unknown") for row in found)
+
+
 @pytest.mark.parametrize(
     ("hosts", "said"),
     [

@@ -249,3 +249,14 @@ def test_a_look_that_fails_is_shown_and_the_next_one_made():
 
     keep_looking(look, show, 10, lambda: len(seen) == 3)
     assert seen == [(QUIET, ""), (QUIET, "no"), (QUIET, "")]
+
+
+def test_a_limit_that_has_come_to_nothing_since():
+    """As the share of a region whose weight is 0 now: it was `5 of 0 nodes`."""
+    limits = [
+        LimitStanding("Region westus2", "nodes", 5, 0, 0),
+        LimitStanding("z", "nodes", 0, 0, 0),
+    ]
+    text = "\n".join(line.whole for line in screen(replace(BUSY, limits=limits), 100))
+    assert "5 nodes, no more" in text and "5 of 0" not in text
+    assert "0 of 0 nodes" in text

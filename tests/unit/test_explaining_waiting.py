@@ -9,6 +9,7 @@ from hpc.autoscale.explaining import refusals
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.results.verdicts import Stand
 from hpc.autoscale.simulator import serve
@@ -85,6 +86,17 @@ def test_the_cause_that_is_lifted_first(manager, constraints, shape, code, stand
         assert verdict.causes[-1].code == "OtherNodearray"
     assert {cause.code for cause in verdict.causes} <= CODES.keys()
     assert json.loads(json.dumps(verdict.to_dict()))["code"] == code
+
+
+@pytest.mark.parametrize(("left", "verb"), [(0, "are"), (1, "is")])
+def test_constraints_on_one_pool_are_one_cause(manager, left, verb):
+    """With what they ask together, also where there is enough for each of them alone."""
+    pool = SharedConsumableResource("licences", "site", 5, left)
+    wanted = [SharedConsumableConstraint(pool, amount) for amount in (1, 1)]
+    verdict = verdict_on_waiting(Job("j", [ON_HTC, *wanted]), manager)
+    said = f"the job needs 2 of licences, and {left} of them {verb} left"
+    assert [cause.text for cause in verdict.causes if cause.code == "PoolEmpty"] == [said]
+    assert verdict.line == f"Job j waits: {said}"
 
 
 def test_groups_that_are_equal_are_one_line(manager):

@@ -3,12 +3,15 @@
 import builtins
 import fcntl
 import os
+import signal
+import subprocess
 import sys
 
 import pytest
 
 from builders.processes import python
 from hpc.autoscale import lockstate
+from hpc.autoscale.errors import MultipleInstancesError
 from hpc.autoscale.locks import file_of
 from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.util import SingletonFileLock, new_loop_lock, take_lock
@@ -70,6 +73,29 @@ def test_by_another_process(path):
     )
     assert python(code, path).stdout.startswith("held by process ")
     assert lock_state({}, path).state == Lock.FREE
+
+
+def test_by_one_that_is_stopped(path, config):
+    """It is said: a loop that somebody has stopped gives nothing back, and no pass is made."""
+    code = (
+        "import sys, time; from hpc.autoscale.util import take_lock\n"
+        "lock = take_lock(sys.argv[1], {'url': sys.argv[2], 'cluster_name': sys.argv[3]})\n"
+        "print('taken', flush=True); time.sleep(60)"
+    )
+    words = [sys.executable, "-c", code, path, config["url"], config["cluster_name"]]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "taken\n"
+            who = f"process {holder.pid} of user {os.getuid()}"
+            assert lock_state(config, path).holders == [who]
+            os.kill(holder.pid, signal.SIGSTOP)
+            os.waitpid(holder.pid, os.WUNTRACED)
+            who += f", which is stopped (kill -CONT {holder.pid} lets it go on)"
+            assert lock_state(config, path).holders == [who]
+            with pytest.raises(MultipleInstancesError, match="which is stopped"):
+                take_lock(path + "2", config)
+        finally:
+            holder.kill()
 
 
 def test_by_one_that_was_left_the_lock(path, monkeypatch):

@@ -174,7 +174,19 @@ def _holder(name: str) -> str:
     found = None
     with suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="replace") as f:
         found = re.search(rf"@{re.escape(name)}/(\d+)/(\d+)$", f.read(), re.MULTILINE)
-    return f"process {found[1]} of user {found[2]}" if found else "another process"
+    return process_in_words(int(found[1]), int(found[2])) if found else "another process"
+
+
+def process_in_words(pid: int, user: int) -> str:
+    """Who holds a lock; with it that it is stopped, and so will not give it back."""
+    stopped = ""
+    with suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="utf-8") as f:
+        # behind the name of the program, which may have spaces and brackets
+        state = f.read().rpartition(")")[2].split()[0]
+        # a process of another container may have the number here
+        if state in "Tt" and os.fstat(f.fileno()).st_uid == user:
+            stopped = f", which is stopped (kill -CONT {pid} lets it go on)"
+    return f"process {pid} of user {user}{stopped}"
 
 
 def _user() -> int | str:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import unreadable
-from hpc.autoscale.locks import clusters_of, file_of, holders_of, loops_of
+from hpc.autoscale.locks import clusters_of, file_of, holders_of, loops_of, process_in_words
 
 _LOCAL = (
     *("bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs"),
@@ -164,7 +164,7 @@ def _process(pid: int) -> str:
     """A process that holds a lock, as `holders_of` names it; the one that took it may be gone, and
     have left it to another."""
     with suppress(OSError):
-        return f"process {pid} of user {os.stat(f'/proc/{pid}').st_uid}"
+        return process_in_words(pid, os.stat(f"/proc/{pid}").st_uid)
     return "another process"
 
 

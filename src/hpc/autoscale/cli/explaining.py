@@ -102,7 +102,7 @@ class ExplainingCommands(CommandLine):
             scene = self._scene(config, name)
         except Exception as error:  # noqa: BLE001  it is what there is to tell
             logging.debug("what there is to tell: %s", one_line(error), exc_info=error)
-            verdict = verdict_on_trouble(f"{kind or 'job'} {name}" if name else "this", error)
+            verdict = verdict_on_trouble(kind, name, error)
             is_seen = False
         else:
             is_seen = True

@@ -217,7 +217,7 @@ def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
     near = [each for each in standing.limits if _share(each, each.planned) >= _WORTH_SHOWING]
     shown = near[: room.limits]
     bar = 12
-    figures = [f"{each.used:,} of {each.most:,} {each.unit}" for each in shown]
+    figures = list(map(_figure, shown))
     wide = max(map(len, figures), default=0)
     space = width - wide - bar - 12
     for each, figure in zip(shown, figures, strict=True):
@@ -235,6 +235,13 @@ def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
     elif not shown:
         lines.append(Line("  none", "faint"))
     return lines
+
+
+def _figure(limit: LimitStanding) -> str:
+    """How much of a limit is in use; of one that has come to 0 since, that it gives no more."""
+    if limit.used and not limit.most:
+        return f"{limit.used:,} {limit.unit}, no more"
+    return f"{limit.used:,} of {limit.most:,} {limit.unit}"
 
 
 def _share(limit: LimitStanding, planned: int = 0) -> float:

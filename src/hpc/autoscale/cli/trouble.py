@@ -24,13 +24,17 @@ from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 _LONGEST = 300
 
 
-def verdict_on_trouble(about: str, error: Exception) -> Verdict:
-    """What keeps anybody from telling anything of something, such as `job 17`."""
+def verdict_on_trouble(kind: str, name: str, error: Exception) -> Verdict:
+    """What keeps anybody from telling anything of what has a name. `kind`: `job`, `node` or
+    `bucket`; empty where nobody has said it. Without a name it is about constraints."""
     code, how = _code_of(error)
+    # jobs need an offer; nodes and buckets are there without one
+    runs = CODES[code].stand is Stand.NEVER and kind in ("", "job")
+    about = f"{kind or ('job' if runs else 'job, node or bucket')} {name}" if name else "this"
     text = f"{how}: {in_words(one_line(error), _LONGEST)}"
     cause = Cause(code, text, nearness=CODES[code].nearness)
-    stand = CODES[code].stand
-    waits = "can never run:" if stand is Stand.NEVER else ": nobody can tell, because"
+    stand = Stand.NEVER if runs else Stand.UNKNOWN
+    waits = "can never run:" if runs else ": nobody can tell, because"
     line = f"{about[:1].upper()}{about[1:]} {waits} {text}".replace(" :", ":", 1)
     return Verdict(about, stand, code, line, (cause,))
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from hpc.autoscale import results
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import considered
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import SharedConstraint
+from hpc.autoscale.node.constraints import (
+    SharedConstraint,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+)
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import placer_of
 from hpc.autoscale.packing.candidate import Candidate
@@ -32,7 +38,7 @@ class Refused(NamedTuple):
 class WhyNot(NamedTuple):
     """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
     it takes no more, `answers` are those of constraints that the engine does not understand, and
-    `unpaid` the pools that have too little."""
+    `unpaid` what the pools have too little for."""
 
     request: Request
     units: int
@@ -51,7 +57,7 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
         rejects = (*decision.ranking.rejects, *planned)
         answers = decision.refusals
     pools = () if demand.opaque else demand.pooled
-    short = [pool for pool in pools if pool.cap(request.units) < request.units]
+    short = [each for each in _by_pool(pools) if each.cap(request.units) < request.units]
     refused = []
     for candidate, reject in rejects:
         other = _of_another_array(candidate, demand.common)
@@ -61,6 +67,23 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
         refused.append(Refused(bucket, reject if other is None else other, each))
     units = decision.plan.units if decision.plan else 0
     return WhyNot(request, units, refused, answers, short)
+
+
+def _by_pool(pooled: Iterable[SharedConstraint]) -> list[SharedConstraint]:
+    """The same, one for each pool: with what all of them together ask of it."""
+    found: list[SharedConstraint] = []
+    asked: dict[tuple[object, ...], tuple[SharedConsumableResource, Any]] = {}
+    for each in pooled:
+        if type(each) is not SharedConsumableConstraint:  # what others mean by it, they say
+            found.append(each)
+            continue
+        pools, amount = each.pools_and_amount()
+        for pool in pools:
+            key = id(pool), each.once, isinstance(amount, Size)
+            _, before = asked.get(key, (pool, None))
+            asked[key] = pool, amount if before is None else before + amount
+    together = ((SharedConsumableConstraint(*each, bool(key[1]))) for key, each in asked.items())
+    return [*found, *together]
 
 
 def _of_another_array(candidate: Candidate, expr: Expr) -> Reject | None:

@@ -20,7 +20,8 @@ MAX_PLACEMENT_GROUPS = 10_000
 
 
 def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManager) -> None:
-    """Make spare placement groups `<vm size>_pg<i>` for every VM size that can be colocated.
+    """Make spare placement groups `<vm size>_pg<i>` for every VM size that can be colocated; none
+    for machines that cannot be ordered, such as hosts on premises.
 
     A nodearray whose groups are named in the configuration (its own section, or that of `default`)
     gets none. `generated_placement_group_buffer` new ones are made per VM size, never more than
@@ -30,7 +31,7 @@ def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManage
     by_size = partition(node_mgr.get_buckets(), lambda each: (each.nodearray, each.vm_size))
     for (nodearray, vm_size), alike in by_size.items():
         plain = next((each for each in alike if not each.placement_group), None)
-        if plain is None or not plain.supports_colocation:
+        if plain is None or plain.is_artificial or not plain.supports_colocation:
             continue
         found = [each for each in (sections.get(nodearray), sections.get("default")) if each]
         if any(section.get("placement_groups") for section in found):
