@@ -382,6 +382,22 @@ def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
         assert "Job 17 has its nodes" in azscale("explain", "17")
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("NotActivated", f"let {F4} be activated for the subscription"),
+        ("DisabledMachineType", f"let {F4} be used in CycleCloud again"),
+    ],
+)
+def test_what_would_let_a_size_be_used(azscale, reason, said):
+    """One that was never activated cannot be used `again`."""
+    sizes = [{"name": F4, "invalid_reason": reason}, "Standard_HB120rs_v3"]
+    with azscale.at({"htc": {"machine_types": sizes}}) as site:
+        site.new_jobs = lambda: [Job("17", {"node.vm_size": F4})]
+        shown = " ".join(azscale("explain", "17").split())
+        assert f"- may help: {said} (a node costs $0.20/h)" in shown
+
+
 def test_where_nothing_can_be_looked_at(azscale):
     """It is not said to be a job, unless somebody says so: a name may be one of a node."""
     with azscale.at() as site:

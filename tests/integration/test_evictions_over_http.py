@@ -38,6 +38,14 @@ def test_the_work_of_a_node_that_is_being_evicted_is_planned_on_regular_nodes(tm
         assert summary.deleted == ()
 
 
+def test_a_node_that_is_being_evicted_is_not_let_into_the_scheduler(tmp_path):
+    """It was joined in each pass, as if it were to get work, until it was gone."""
+    with two_spot_nodes(tmp_path, SPOT_ALONE, eviction_notice=600) as site:
+        assert site.run().joined == ("spot-1", "spot-2")
+        site.simulator.cluster("c").evict("spot-1")
+        assert site.run().joined == ("spot-2",)
+
+
 def test_an_eviction_of_which_no_pass_saw_the_notice_counts_as_well(tmp_path):
     """The node has vanished, and nobody told it to go."""
     with two_spot_nodes(tmp_path) as site:

@@ -36,7 +36,7 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.node.guards import AWAY, Gate, Refusal, Why, key_of
+from hpc.autoscale.node.guards import AWAY, Gate, Refusal, Why, is_taken_back, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
@@ -395,7 +395,10 @@ class Pass:
         existing = [
             node
             for node in demand.compute_nodes
-            if node.exists and node.state != AWAY and id(node) not in self._given_up
+            if node.exists
+            and node.state != AWAY
+            and id(node) not in self._given_up
+            and not is_taken_back(node)
         ]
         planned = list(demand.new_nodes)
         self._set_context("[joining]")

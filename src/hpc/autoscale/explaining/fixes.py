@@ -536,12 +536,14 @@ def _enable(change: WaitingJob) -> Iterator[Fix]:
             continue
         price = price_per_hour(bucket.location, bucket.vm_size, bucket.spot)
         each = f"a node costs {per_hour(price)}" if price is not None else per_hour(price)
-        text = f"let {bucket.vm_size} be used in CycleCloud again ({each})"
-        if found.code == "NodearrayDisabled":
-            text = f"set autoscale.enabled to true in nodearray {bucket.nodearray} ({each})"
+        how = {
+            "NodearrayDisabled": f"set autoscale.enabled to true in nodearray {bucket.nodearray}",
+            "SizeNotActivated": f"let {bucket.vm_size} be activated for the subscription",
+            "SizeRetired": f"let {bucket.vm_size} be used in CycleCloud again",
+        }[found.code]
         subject = str(bucket.nodearray)
         # what the server would say of the size then is not known
-        yield Fix("enable", text, subject, price_per_hour=price, is_certain=False)
+        yield Fix("enable", f"{how} ({each})", subject, price_per_hour=price, is_certain=False)
 
 
 def _has_room(bucket: NodeBucket, others: Iterable[NodeBucket]) -> bool:
