@@ -398,6 +398,22 @@ def test_what_would_let_a_size_be_used(azscale, reason, said):
         assert f"- may help: {said} (a node costs $0.20/h)" in shown
 
 
+def test_what_is_there_is_told_of_where_nothing_can_be_started(azscale):
+    """Of a cluster of which no size can be used: it was `can never run: the cluster offers no
+    nodes` of every job and node, and no status at all."""
+    sizes = [{"name": F4, "invalid_reason": "NotActivated"}]
+    hosts = [{"name": "rack-1", "resources": {"ncpus": 4}}]
+    with azscale.at({"htc": {"machine_types": sizes}}, on_premises=hosts) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4}), Job("18", {"ncpus": 4})]
+        assert azscale("explain", "17").startswith("Job 17 has its nodes rack-1")
+        said = azscale("explain", "18")
+        assert f"{F4} is not activated" in said
+        assert azscale("explain", "rack-1").startswith("Node rack-1 ")
+        shown = azscale("status")
+        assert "1 job (18)" in shown and f"found only {F4}" in " ".join(shown.split())
+        assert azscale.code == 0
+
+
 def test_where_nothing_can_be_looked_at(azscale):
     """It is not said to be a job, unless somebody says so: a name may be one of a node."""
     with azscale.at() as site:

@@ -177,16 +177,17 @@ def _holder(name: str) -> str:
     return process_in_words(int(found[1]), int(found[2])) if found else "another process"
 
 
-def process_in_words(pid: int, user: int) -> str:
-    """Who holds a lock; with it that it is stopped, and so will not give it back."""
+def process_in_words(pid: int, user: int | None = None) -> str:
+    """Who holds a lock; with it that it is stopped, and so will not give it back. `user`: None
+    where it is not known."""
     stopped = ""
     with suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="utf-8") as f:
         # behind the name of the program, which may have spaces and brackets
         state = f.read().rpartition(")")[2].split()[0]
         # a process of another container may have the number here
-        if state in "Tt" and os.fstat(f.fileno()).st_uid == user:
+        if state in "Tt" and user in (None, os.fstat(f.fileno()).st_uid):
             stopped = f", which is stopped (kill -CONT {pid} lets it go on)"
-    return f"process {pid} of user {user}{stopped}"
+    return f"process {pid}{'' if user is None else f' of user {user}'}{stopped}"
 
 
 def _user() -> int | str:

@@ -25,7 +25,7 @@ from hpc.autoscale.errors import (
     MultipleInstancesError,
 )
 from hpc.autoscale.hpctypes import without_domain
-from hpc.autoscale.locks import LoopLock, clusters_of, lock_cluster
+from hpc.autoscale.locks import LoopLock, clusters_of, lock_cluster, process_in_words
 
 if sys.platform == "win32":
     import msvcrt
@@ -231,7 +231,7 @@ class SingletonFileLock(SingletonLock):
             pid = self.lockfp.read(20).strip()
         except OSError:  # Windows lets nobody else read what is locked
             pid = ""
-        return f"process {pid}" if pid else "another process"
+        return process_in_words(int(pid)) if pid.isdecimal() else "another process"
 
 
 def _locked(path: str) -> Callable[[], None]:

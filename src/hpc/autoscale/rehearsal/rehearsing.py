@@ -150,7 +150,7 @@ def rehearse(
     With `demand_only` the rehearsal ends there, and inputs are not noted. `clock`: that of the
     process meanwhile. `interval`: seconds from pass to pass, where the configuration does not say
     so. Raises what a pass raises that cannot look; of demand alone also AutoscaleError where
-    nothing of the cluster can be used.
+    nothing of the cluster can be used and no node is there.
     """
     make, first = _first_of(driver)
     recorder = Recorder(notes_inputs=not demand_only)
@@ -198,10 +198,12 @@ def _first_of(driver: SchedulerDriver | NewDriver) -> tuple[NewDriver | None, Sc
 
 
 def _check_offer(one: Pass) -> None:
-    """AutoscaleError where nothing of the cluster can be used: of such a demand there is nothing
-    more to say."""
+    """AutoscaleError where nothing of the cluster can be used and no node is there: of such a
+    demand there is nothing more to say."""
     for error in one.faults.found:
         if error.phase == READING_THE_CLUSTER and one.calculator is not None:
+            if any(node.exists for node in one.calculator.node_mgr.get_nodes()):
+                return
             name = one.calculator.node_mgr.cluster_bindings.cluster_name
             raise AutoscaleError(f"cluster {name}: {error.message}")
 
