@@ -257,6 +257,30 @@ def test_a_longer_wait_than_allowed_ends_at_once(
     assert time.slept == []
 
 
+def test_a_server_that_asks_for_a_day_is_read_after_the_ceiling(
+    server: ScriptedServer, session: Session, time: FakeTime
+) -> None:
+    """The error says what the server asked for, and when it is asked all the same."""
+    server.on("GET", STATUS, Answer(503, {}, {"Retry-After": "86400"}), Answer(body=EMPTY))
+    for _ in range(2):
+        with pytest.raises(errors.Throttled, match=r"86400 s more.*after 900 s.*ceiling") as raised:
+            clusters.get_cluster_status(session, "c")
+    assert raised.value.retry_after == pytest.approx(900.0)
+    assert len(server.requests) == 1
+    time.time += 900
+    clusters.get_cluster_status(session, "c")
+
+
+def test_the_error_after_all_attempts_has_what_the_server_asked_for(server: ScriptedServer) -> None:
+    """Not what is made of it."""
+    server.on("GET", STATUS, Answer(429, {}, {"Retry-After": "86400"}))
+    pacing = Pacing(attempts=1, ceiling=9.0, not_before=NotBefore())
+    session = Session(server.url, "user", "secret", pacing=pacing)
+    with pytest.raises(errors.Throttled, match=r"asks to wait 86400 s; giving up") as raised:
+        clusters.get_cluster_status(session, "c")
+    assert raised.value.retry_after == 9.0
+
+
 def test_a_new_session_keeps_the_promise_of_the_old_one(
     server: ScriptedServer, time: FakeTime
 ) -> None:

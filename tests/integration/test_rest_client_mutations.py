@@ -217,6 +217,24 @@ def test_asked_to_wait_too_long_it_ends_and_no_new_session_asks_before(
     assert len(server.requests) == 1
 
 
+def test_a_change_is_not_asked_for_again_before_the_server_said_so(
+    server: ScriptedServer, time: FakeTime
+) -> None:
+    """However long that is; the error has the server's number, and a loop comes back before."""
+    memory = NotBefore()
+    server.on("POST", CREATE, Answer(503, {}, {"Retry-After": "7200"}), Answer(202, CREATED))
+    for later, left in ((0, 7200), (1000, 6200), (6000, 200)):
+        time.time += later
+        session = Session(server.url, "user", "secret", pacing=time.pacing(memory))
+        with pytest.raises(errors.Throttled, match=f"wait {left} s more, the limit") as raised:
+            clusters.create_nodes(session, "c", request())
+        assert raised.value.retry_after == pytest.approx(min(left, 900))
+        assert len(server.requests) == 1
+    time.time += 200
+    clusters.create_nodes(session, "c", request())
+    assert len(server.requests) == 2
+
+
 def test_nothing_listening_means_that_it_did_not_happen(time: FakeTime) -> None:
     """A connection that is never made is tried again, and no question is asked."""
     with serving() as gone:

@@ -43,6 +43,13 @@ def test_what_is_over_is_forgotten(path: Path) -> None:
     assert os.listdir(path.parent) == [path.name]
 
 
+def test_a_later_process_knows_what_was_asked_for_beyond(path: Path) -> None:
+    """Its errors have the server's number, too."""
+    process(path, now=0.0, wall_clock=0.0).note(ENDPOINT, RetryAfter(900.0, 429, "", 500.0))
+    asked = process(path, now=0.0, wall_clock=0.0).pending(ENDPOINT, 0.0)
+    assert asked is not None and asked.beyond == 500.0
+
+
 def test_clocks_that_are_set_back_lengthen_nothing(path: Path) -> None:
     """At most what was left when it was written."""
     asked = process(path, now=0.0, wall_clock=-9e9).pending(ENDPOINT, 0.0)

@@ -143,8 +143,9 @@ class ServerError(HttpError):
 class Throttled(HttpError):
     """The server asks to wait (429, or 503 with Retry-After) longer than one pass may take.
 
-    Or it asks again and again. `retry_after` is how many seconds it asked for, None when it did not
-    say. No request to that endpoint leaves this process before they have passed.
+    Or it asks again and again. `retry_after` is after how many seconds to come back: as many as it
+    asked for, at most `retry.ceiling`; None when it did not say. The text has what it asked for. No
+    request to that endpoint leaves this process before they have passed.
     """
 
     def __init__(

@@ -26,12 +26,14 @@ class RetryAfter:
     """A server asked to be left alone at one endpoint.
 
     `until` is a time of the clock of the `Pacing`, in seconds; `status_code` and `message` are
-    those of the reply that asked.
+    those of the reply that asked. `beyond`: how many seconds later it was asked for, where `until`
+    is earlier.
     """
 
     until: float
     status_code: int
     message: str
+    beyond: float = 0.0
 
 
 class NotBefore:
@@ -73,7 +75,8 @@ PROCESS_WIDE = NotBefore()
 class Pacing:
     """How often and how fast to try again; times in seconds.
 
-    A server is left alone for no longer than `ceiling`, whatever it asks for; of that, at most
+    An endpoint that changes something is left alone for as long as the server asks. One that is
+    read is asked again after `ceiling` at the latest, and a loop comes back by then. At most
     `longest_wait` is waited within a call. `now` is a clock that never jumps and `sleep` waits on
     that same clock; `wall_clock` is Unix time, needed only where a server gives a date and does not
     say what time it has itself.

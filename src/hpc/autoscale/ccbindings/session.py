@@ -119,20 +119,20 @@ class Session:
         logging.debug("%s %s: HTTP %s, %d bytes", method, url, reply.status_code, len(reply.body))
         wait = self.asked_to_wait(reply)
         if wait is not None:
-            until = self.pacing.now() + wait
-            asked = RetryAfter(until, reply.status_code, errors.shorten(reply.message()))
+            held = min(wait, self.pacing.ceiling) if method == "GET" else wait
+            said = errors.shorten(reply.message())
+            asked = RetryAfter(self.pacing.now() + held, reply.status_code, said, wait - held)
             self.pacing.not_before.note((self.url, method, path), asked)
         return reply
 
     def asked_to_wait(self, reply: Reply) -> float | None:
-        """The seconds that a reply with status 429 or 503 asks to wait, at most the ceiling.
+        """The seconds that a reply with status 429 or 503 asks to wait.
 
         None for other statuses, and when the reply does not say.
         """
         if reply.status_code not in (429, 503):
             return None
-        asked = retry_after(reply.headers, self.pacing.wall_clock)
-        return None if asked is None else min(asked, self.pacing.ceiling)
+        return retry_after(reply.headers, self.pacing.wall_clock)
 
     def refusal(self, reply: Reply) -> errors.HttpError:
         """The error for a reply that reports no success."""
@@ -140,9 +140,9 @@ class Session:
         if wait is None and reply.status_code != 429:
             return error_for(reply)
         asked = "asks to slow down" if wait is None else f"asks to wait {wait:.0f} s"
-        return errors.Throttled(
-            reply.url, reply.status_code, reply.message(), wait, f"the server {asked}; giving up"
-        )
+        advice = f"the server {asked}; giving up"
+        again = None if wait is None else min(wait, self.pacing.ceiling)
+        return errors.Throttled(reply.url, reply.status_code, reply.message(), again, advice)
 
     def request(
         self,
@@ -209,12 +209,15 @@ class Session:
         limit = self.pacing.longest_wait
         if wait > limit:
             advice = (
-                f"the server asks to wait {wait:.0f} s more, the limit is {limit:.0f} s;"
-                " this pass ends"
+                f"the server asks to wait {wait + asked.beyond:.0f} s more, the limit is"
+                f" {limit:.0f} s; this pass ends"
             )
+            if asked.beyond > 0.0:
+                advice += f"; asked again after {wait:.0f} s (`retry.ceiling`)"
             if self.pacing.not_before.kept_in:
                 advice += f"; kept in {self.pacing.not_before.kept_in}"
-            raise errors.Throttled(self.url + path, asked.status_code, asked.message, wait, advice)
+            again = min(wait, self.pacing.ceiling)
+            raise errors.Throttled(self.url + path, asked.status_code, asked.message, again, advice)
         logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, asked.message)
         self.pacing.sleep(wait)
 

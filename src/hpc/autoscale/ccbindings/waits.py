@@ -79,7 +79,8 @@ class SavedWaits(NotBefore):
 
     def _decoded(self, entry: dict[str, Any]) -> tuple[tuple[str, str, str], RetryAfter]:
         left = min(float(entry["until"]) - self._wall_clock(), float(entry["seconds"]))
-        asked = RetryAfter(self._now() + left, int(entry["status"]), str(entry["message"]))
+        until, beyond = self._now() + left, float(entry.get("beyond", 0.0))
+        asked = RetryAfter(until, int(entry["status"]), str(entry["message"]), beyond)
         return (str(entry["server"]), str(entry["method"]), str(entry["path"])), asked
 
     def _encoded(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> dict[str, Any]:
@@ -93,6 +94,7 @@ class SavedWaits(NotBefore):
             "seconds": left,
             "status": asked.status_code,
             "message": asked.message,
+            "beyond": asked.beyond,
         }
 
     def _write(self) -> None:
