@@ -17,6 +17,7 @@ import pytest
 from builders import case_replay
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
 from hpc.autoscale import cli
+from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.job import Job
@@ -208,6 +209,16 @@ def test_properties_of_existing_nodes_match_nothing(wanted):
 def test_a_tuple_of_values_is_as_a_list():
     """As a text of JSON it is one anyway."""
     assert get_constraint({"owner": ("a", "b")}) == get_constraint({"owner": ["a", "b"]})
+
+
+@pytest.mark.parametrize("keyword", ["and", "or", "xor"])
+@pytest.mark.parametrize("value", ["x", 1, True, None])
+def test_a_keyword_is_no_resource(keyword, value):
+    """Whatever is no list of constraints is a mistake, and so is a reason that is no text."""
+    with pytest.raises(ConstraintError, match=f"{keyword}: expected a list of constraints"):
+        get_constraint({keyword: value})
+    with pytest.raises(ConstraintError, match="never: expected the reason as a text"):
+        get_constraint({"never": [value]})
 
 
 def test_overrides_of_the_way_to_the_nodes_are_not_called():

@@ -105,6 +105,20 @@ def test_one_meaning_of_numbers_and_sizes(asked):
     assert node.available["memgb"].magnitude == "g"
 
 
+@pytest.mark.parametrize("wanted", [4, 4.0, Memory(4, "g"), Size(4096, "m")])
+def test_an_exact_size_is_in_the_unit_of_the_resource(wanted):
+    """As the same number is that asks for an amount; what else a node has is said as a size."""
+    constraint = get_constraint({"memgb": [1, wanted]})
+    assert constraint.satisfied_by_node(a_node_with(memgb=Memory(4, "g"))).score == 1
+    assert constraint.satisfied_by_bucket(a_bucket_with(memgb=Memory(4, "g")))
+    refused = constraint.satisfied_by_node(a_node_with(memgb=Memory(8, "g")))
+    assert "has memgb = 8g" in refused.reasons[0]
+    assert not get_constraint({"memgb": [4 * 2**30]}).satisfied_by_node(
+        a_node_with(memgb=Memory(4, "g"))
+    )
+    assert get_constraint({"memmb": [4096]}).satisfied_by_node(a_node_with(memmb=Memory(4096, "m")))
+
+
 def test_size_asked_of_a_plain_number():
     """A size asked of a plain number counts in bytes."""
     node = a_node_with(disk=4096)

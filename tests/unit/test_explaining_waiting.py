@@ -69,6 +69,13 @@ def test_room_that_has_come_since(manager):
     assert verdict.line.startswith("Job j1 waits: there is room by now")
 
 
+def test_an_exact_size_that_other_nodes_have(manager):
+    """Is known as such, and what these have is said as a size."""
+    verdict = verdict_on_waiting(Job("j1", {"memgb": [8], "nodearray": "hpc"}), manager)
+    assert verdict.causes[0].code == "OtherValue"
+    assert verdict.causes[0].text == "memgb is 456g, and the job wants 8"
+
+
 @pytest.mark.parametrize(
     ("constraints", "shape", "code", "stand"),
     [row[1:] for row in ROWS],

@@ -323,7 +323,7 @@ def _other_value(refused: Refused, known: Known) -> Found:
     is_array, short = name in NODEARRAYS, name.removeprefix("node.")
     index_of = getattr(wanted, "index_of", None)
     values = known.values(name)
-    if index_of is not None and any(index_of(value) >= 0 for value in values):
+    if index_of is not None and any(_is_wanted(index_of, value) for value in values):
         if is_array:
             return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
         text = f"{short} is {{0}}, and the job wants {said}"
@@ -337,6 +337,12 @@ def _other_value(refused: Refused, known: Known) -> Found:
     place = str(refused.bucket.location)
     make = partial(_unknown_value, short, said, texts, values, refused.bucket)
     return known.once(f"{short} in {place}", said, make)
+
+
+def _is_wanted(index_of: Callable[..., int], value: object) -> bool:
+    if isinstance(value, ht.Size):
+        return index_of(value.bytes, ht.magnitude_bytes(value.magnitude)) >= 0
+    return index_of(value) >= 0
 
 
 def _unknown_value(

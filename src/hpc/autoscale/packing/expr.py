@@ -329,8 +329,8 @@ class _Values:
         self.texts: tuple[str, ...] = () if self._others else tuple(map(str, values))
         self.wild = bool(self._patterns)
 
-    def index_of(self, target: object) -> int:
-        """The index of the first value that matches, or -1."""
+    def index_of(self, target: object, factor: int = 1) -> int:
+        """The index of the first value that matches, or -1. Plain numbers are in so many bytes."""
         if isinstance(target, str):
             if not self._patterns:
                 return self._literal.get(target, -1)
@@ -343,7 +343,8 @@ class _Values:
                 found = min((i for i in matching if i >= 0), default=-1)
                 self._matched[target] = found
             return found
-        return next((index for index, value in self._others if value == target), -1)
+        each = ((i, v * factor if is_amount(v) else v) for i, v in self._others)
+        return next((index for index, value in each if value == target), -1)
 
     def __str__(self) -> str:
         if len(self.all) == 1:
@@ -385,31 +386,30 @@ class _OneOf(Expr):
     def uses(self) -> frozenset[str]:
         return frozenset()
 
-    def _answer(self, target: object, folded: object) -> Fit | Reject:
-        index = self._values.index_of(folded)
+    def _answer(self, target: object, folded: object, unit: Unit | None = None) -> Fit | Reject:
+        index = self._values.index_of(folded, unit.factor if unit else 1)
         if index < 0:
-            return Reject("InvalidOption", self.source, target, self._values)
+            has = Shown(target, unit) if unit else target
+            return Reject("InvalidOption", self.source, has, self._values)
         return Fit(rank=index) if index else FITS
 
     def weigh(self, bucket: View, weight: float) -> float:
         fit = self.fit(bucket)
-        count = len(self._values.all)
-        return weight + 100.0 * (count - fit.rank) if isinstance(fit, Fit) else 0.0
+        return weight + 100.0 * (len(self._values.all) - fit.rank) if isinstance(fit, Fit) else 0.0
 
     def __str__(self) -> str:
         return f"{self.source} is {self._values}"
 
 
 class ResourceIs(_OneOf):
-    """A resource equal to one of several values. `fold_case`: what a node has is compared in lower
-    case."""
+    """A resource equal to one of several values. A plain number is in the unit of a sized one;
+    `fold_case`: what a node has is compared in lower case."""
 
     __slots__ = ("fold_case",)
 
     def __init__(self, name: str, values: Iterable[object], fold_case: bool = False) -> None:
         values = tuple(values)
-        # an amount that is wanted exactly may come to be by using some of it up; True is 1, and a
-        # size is its bytes
+        # an amount that is wanted exactly may come to be by using some of it up; True is 1
         settled = all(v is None or isinstance(v, str) for v in values)
         super().__init__(name, name, values, settled, fold_case)
         self.fold_case = fold_case
@@ -419,7 +419,7 @@ class ResourceIs(_OneOf):
             return Reject("UndefinedResource", self.name)
         target = view.free[self.name]
         folded = target.lower() if self.fold_case and isinstance(target, str) else target
-        return self._answer(target, folded)
+        return self._answer(target, folded, view.units.get(self.name))
 
     def modes(self, view: View) -> Sequence[Mode]:
         found = super().modes(view)
