@@ -125,6 +125,10 @@ class JobSpec:
             amount = getattr(self, what)
             if amount is not None and not 0 <= amount < _MOST_OF_ANYTHING:
                 yield f"expected {what} of 0 to less than {_MOST_OF_ANYTHING:g}, found {amount}"
+        if self.cpus == 0:
+            yield "expected cpus above 0, found 0: without --cpus an element takes one slot"
+        if self.memory == 0:
+            yield "expected memory above 0, found 0: without --mem an element's is not counted"
 
     def demand_class(self) -> str:
         """The definition with what an element takes, as in `short|4||`: elements of one class are

@@ -180,15 +180,19 @@ def parse_array(text: str) -> tuple[int, int, int]:
 
 
 def parse_time(text: str) -> float:
-    """Seconds of `90`, `10m`, `1.5h` or `1:30:00`. QueueError otherwise."""
+    """Seconds of `90`, `10m`, `1.5h` or `1:30:00`. QueueError otherwise, and for no time."""
     match = _TIME.fullmatch(text.strip().lower())
     if not match:
         raise QueueError(f"--time: expected a time as 90, 10m, 2h or 1:30:00, found {text!r}")
     if match[1]:
-        return float(match[1]) * _SECONDS[match[2]]
-    if match[5]:
-        return int(match[3]) * 3600.0 + int(match[4]) * 60 + int(match[5])
-    return int(match[3]) * 60.0 + int(match[4])
+        seconds = float(match[1]) * _SECONDS[match[2]]
+    elif match[5]:
+        seconds = int(match[3]) * 3600.0 + int(match[4]) * 60 + int(match[5])
+    else:
+        seconds = int(match[3]) * 60.0 + int(match[4])
+    if not seconds:
+        raise QueueError(f"--time: expected more than 0, found {text!r}: without it, no limit")
+    return seconds
 
 
 def parse_memory(text: str) -> float:

@@ -126,6 +126,16 @@ def test_a_placement_group_that_has_no_name(grid):
     assert not grid.cluster.nodes
 
 
+@pytest.mark.parametrize("array", [(), ("-a", "odd")])
+def test_a_placement_group_of_the_cluster_may_have_any_name(grid, array):
+    """Only names of new ones are held to the rule."""
+    grid.cluster.add_nodearray("odd", {}, location="westus2")
+    grid.cluster.add_bucket("odd", "Standard_F4s", 10, 10, placement_groups=["rack 7.b"])
+    grid("create_nodes", *array, "-p", "rack 7.b", "-n", "2")
+    rows = grid.json("nodes", BIG, "-o", "placement_group")
+    assert [row["placement_group"] for row in rows] == ["rack 7.b"] * 2
+
+
 @pytest.mark.parametrize("given", ["[1]", "5", "0", '"text"', "true", "[]"])
 @pytest.mark.parametrize(
     ("option", "name"), [("-S", "--software-configuration"), ("-O", "--node-attribute-overrides")]

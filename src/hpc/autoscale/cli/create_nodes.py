@@ -13,7 +13,7 @@ from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_faile
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.unknown import check_is_read, check_vm_sizes
-from hpc.autoscale.config.naming import checked_placement_group
+from hpc.autoscale.config.naming import group_or_none, is_placement_group
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
@@ -86,10 +86,12 @@ class CreationCommands(CommandLine):
         _check_numbers(nodes, slots)
         overrides = _overrides(software_configuration, node_attribute_overrides)
         driver, config = self._prepared({**config, "read_only": True} if dry_run else config)
-        if placement_group:
+        if placement_group and is_placement_group(placement_group):
             _offer_placement_group(config, nodearray, placement_group)
         self._take_lock(config, driver)
         node_mgr = self._node_mgr(config, driver)
+        if placement_group not in (b.placement_group for b in node_mgr.get_buckets()):
+            group_or_none(placement_group, "--placement-group")
         if node_mgr.holds is not None:
             node_mgr.holds.lift()  # somebody asks for it
         _check_offer(node_mgr, nodearray, vm_size)
@@ -176,7 +178,6 @@ def _plan(
 
 
 def _offer_placement_group(config: Config, nodearray: str | None, placement_group: str) -> None:
-    checked_placement_group(placement_group, "--placement-group")
     section = config.setdefault("nodearrays", {}).setdefault(nodearray or "default", {})
     groups = section.setdefault("placement_groups", [])
     if placement_group not in groups:

@@ -65,7 +65,7 @@ def values_named(
 def checked_placement_group(name: str, whose: str) -> ht.PlacementGroup:
     """The name of a placement group; RuntimeError unless it is made of letters, digits, `_` and
     `-`."""
-    if not _is_legal(name):
+    if not is_placement_group(name):
         raise AutoscaleError(f"{_EXPECTED}, found {name!r} ({whose})")
     return ht.PlacementGroup(name)
 
@@ -118,10 +118,11 @@ def _names(section: str, settings: Mapping[str, Any]) -> list[str]:
         )
     names = list(found)
     for index, name in enumerate(names):
-        if name and not _is_legal(name):
+        if name and not is_placement_group(name):
             raise ConfigurationException(f"{where}[{index}]: {_EXPECTED}, found {name!r}")
     return [name for name in names if name]
 
 
-def _is_legal(name: object) -> bool:
+def is_placement_group(name: object) -> bool:
+    """Whether it is the name of a placement group that may be made."""
     return isinstance(name, str) and name != "" and _LEGAL.issuperset(name)
