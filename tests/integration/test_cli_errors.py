@@ -105,6 +105,15 @@ def test_no_such_file(azscale, tmp_path):
     assert line == f"azscale config: error: configuration {path}: there is no such file"
 
 
+@pytest.mark.parametrize("command", ["serve", "serve-autostop"])
+@pytest.mark.parametrize("port", ["70000", "-1", "http", "\u00b2", "9" * 5000])
+def test_a_port_that_there_is_not(azscale, command, port):
+    """Is a mistake of the command line, before anything is read."""
+    said = azscale(command, f"--port={port}").stderr
+    assert f"argument --port: expected a port from 0 to 65535, found '{port[:9]}" in said
+    assert azscale(command, f"--port={port}").returncode == 2
+
+
 @pytest.mark.parametrize("command", ["buckets", "nodes", "explain", "validate_constraint"])
 def test_a_property_that_no_node_has(azscale, command):
     """Is named with a guess, and without a name of what is inside."""

@@ -111,6 +111,13 @@ def constraint_option(text: str) -> str:
     )
 
 
+def port_type(text: str) -> int:
+    """The number of a port; ArgumentTypeError unless it is one, or 0 for a free one."""
+    if text.isdecimal() and len(text) < 9 and int(text) <= 65535:
+        return int(text)
+    raise ArgumentTypeError(f"expected a port from 0 to 65535, found {text!r}")
+
+
 def _scalar(text: str) -> str | bool | int | float | None:
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":

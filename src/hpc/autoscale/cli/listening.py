@@ -8,6 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Callable
 
+from hpc.autoscale.cli.argtypes import port_type
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.wsgi.server import WsgiServer
@@ -22,7 +23,7 @@ def add_listening(parser: ArgumentParser, port: int) -> None:
     """Add --bind, --port, --tls-cert and --tls-key. `port`: the one by default."""
     add = parser.add_argument
     add("--bind", default="127.0.0.1", metavar="ADDRESS", help="listen here (127.0.0.1)")
-    add("--port", type=int, default=port, help=f"and on this port; 0 for a free one ({port})")
+    add("--port", type=port_type, default=port, help=f"and on this port; 0 for a free one ({port})")
     add("--tls-cert", metavar="FILE", help="certificate chain: listen with TLS")
     add("--tls-key", metavar="FILE", help="private key of the certificate")
 
