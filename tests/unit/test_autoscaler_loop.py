@@ -1,5 +1,6 @@
 """The repeated autoscaler: pauses, failures, stopping."""
 
+import os
 import threading
 
 import pytest
@@ -163,6 +164,37 @@ def test_a_lock_that_is_held_fails_the_pass(autoscaler, diary, scheduler):
 
     assert autoscaler.run_forever(15, should_stop=stop) == 2
     assert "lock.file" in diary.failures[0][0]
+
+
+def test_a_pass_that_finds_its_lock_taken_is_skipped(autoscaler, diary, scheduler):
+    """The next one comes after the usual pause, and failures before and after it are one row."""
+    path = scheduler.autoscale_home + "/lock.file"
+    held = []
+
+    def stop():
+        number = len(diary.began)
+        scheduler.failing.clear()
+        if number in (0, 3):
+            scheduler.failing["read"] = RuntimeError("qstat is missing")
+        elif number == 1 and not held:
+            held.append(SingletonFileLock(path))
+        if number == 3:
+            held[0].unlock()
+        return number >= 5
+
+    autoscaler.run_forever(15, should_stop=stop)
+    assert pauses(diary) == [30, 15, 15, 60]
+    assert [(count, pause) for _, count, pause in diary.failures] == [
+        *((1, 30), (1, 15), (1, 15), (2, 60)),
+    ]
+    assert f"held by process {os.getpid()}" in diary.failures[1][0]
+
+
+def test_a_lock_that_cannot_be_used_is_a_failure(autoscaler, diary, scheduler):
+    """Nobody gives it back, so that waiting is longer each time."""
+    os.mkdir(scheduler.autoscale_home + "/lock.file")
+    autoscaler.run_forever(15, should_stop=after(3, diary))
+    assert pauses(diary) == [30, 60]
 
 
 def test_one_pass_with_the_lock_held(autoscaler, scheduler):

@@ -6,6 +6,7 @@ import pytest
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import PassError, PassSummary, UnsatisfiedJob
+from hpc.autoscale.autoscaler.summary import SKIPPED
 from hpc.autoscale.cli.servicelog import LONGEST, ServiceLog
 
 
@@ -70,6 +71,13 @@ def test_a_pass_that_failed(said):
     log = ServiceLog(say=said.append)
     log.pass_failed(PassError("pass", "no answer"), 3, 240.0)
     assert said == ["2023-11-14T22:13:20Z pass: no answer (3 in a row); next pass in 240 s"]
+
+
+def test_a_pass_that_was_skipped(said):
+    """Is no failure in a row."""
+    log = ServiceLog(say=said.append)
+    log.pass_failed(PassError(SKIPPED, "held by process 7"), 3, 15.0)
+    assert said == ["2023-11-14T22:13:20Z skipped: held by process 7; next pass in 15 s"]
 
 
 def test_a_long_reason_of_a_failure(said):

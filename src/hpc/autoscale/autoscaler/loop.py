@@ -18,13 +18,13 @@ from hpc.autoscale.autoscaler.journaling import LoopJournal
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reading import Prepared, Readings
-from hpc.autoscale.autoscaler.repeating import Clock, run_repeatedly, stopper
+from hpc.autoscale.autoscaler.repeating import Clock, PassSkippedError, run_repeatedly, stopper
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telemetry import OFF, PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.config import check_config
-from hpc.autoscale.errors import counted
+from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError, counted
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.util import NullSingletonLock, SingletonLock, lock_file_of, new_loop_lock
 
@@ -107,13 +107,29 @@ class Autoscaler:
         self._reporter.pass_started(self.dry_run)
         driver, config = self._next_driver()
         self._hold_loop(driver, config)
-        lock = take_lock(driver, config)
+        lock = self._locked(take_lock, driver, config)
         try:
             summary = self._run(started_at, driver, config)
         finally:
             lock.unlock()
         self._reporter.pass_finished(summary)
         return summary
+
+    def _locked(
+        self,
+        take_lock: Callable[[SchedulerDriver, dict[str, Any]], SingletonLock],
+        driver: SchedulerDriver,
+        config: dict[str, Any],
+    ) -> SingletonLock:
+        """The lock. In a loop, one that somebody else has is no failure of the pass."""
+        try:
+            return take_lock(driver, config)
+        except LockUnusableError:
+            raise
+        except MultipleInstancesError as error:
+            if self._loop_lock is None:
+                raise
+            raise PassSkippedError(str(error)) from error
 
     def _run(
         self, started_at: float, driver: SchedulerDriver, config: dict[str, Any]
@@ -193,9 +209,10 @@ class Autoscaler:
 
         Ends after the pass in hand once `stop_event` is set or `should_stop()` is true. A pass that
         fails is reported and followed by a longer pause: twice as long for each failure in a row,
-        up to MAX_PAUSE, and never shorter than an error's `retry_after`. Only a configuration that
-        is wrong from the start ends the loop, by raising. While another loop of this machine has
-        one of the clusters, passes fail.
+        up to MAX_PAUSE, and never shorter than an error's `retry_after`. A pass that finds its lock
+        taken, as by a command, is skipped and reported; the next one comes after the usual pause.
+        Only a configuration that is wrong from the start ends the loop, by raising. While another
+        loop of this machine has one of the clusters, passes fail.
         """
         self._interval = interval
         stop = stopper(stop_event, should_stop)

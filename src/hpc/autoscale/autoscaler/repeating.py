@@ -11,8 +11,9 @@ from typing import Protocol
 
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.reporting import Reporter
-from hpc.autoscale.autoscaler.summary import PassError, PassSummary
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.autoscaler.summary import SKIPPED, PassError, PassSummary
+from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
+from hpc.autoscale.plaintext import on_one_line
 
 Stop = Callable[[], bool]
 
@@ -21,6 +22,10 @@ Stop = Callable[[], bool]
 MAX_PAUSE = 300.0
 # How long, in seconds, a request to stop may go unnoticed while waiting for the next pass.
 NOTICE_WITHIN = 0.5
+
+
+class PassSkippedError(MultipleInstancesError):
+    """A pass did not begin: somebody else, such as a command, had the lock."""
 
 
 class Clock(Protocol):
@@ -54,17 +59,18 @@ def run_repeatedly(
     says so; how many were done.
 
     A pass that raises is reported and followed by a longer pause: twice as long for each failure in
-    a row, up to MAX_PAUSE, and never shorter than an error's `retry_after`. Only a configuration
-    that is wrong from the start ends the loop, by raising.
+    a row, up to MAX_PAUSE, and never shorter than an error's `retry_after`. One that is skipped is
+    reported as well, and followed by a pause of the usual length. Only a configuration that is
+    wrong from the start ends the loop, by raising.
     """
     passes = failures = 0
     while not stop():
-        faults = Faults(fatal=() if passes else (ConfigurationException,))
-        summary = faults.guard("pass", run_once)
-        outcome = faults.found[0] if summary is None else summary
+        outcome = _outcome(run_once, is_first=not passes)
         passes += 1
         pause = max(interval, outcome.retry_after or 0.0)
-        if isinstance(outcome, PassError):
+        if isinstance(outcome, PassError) and outcome.is_skip:
+            reporter.pass_failed(outcome, failures, pause)
+        elif isinstance(outcome, PassError):
             failures += 1
             pause = max(pause, min(MAX_PAUSE, max(interval, 1.0) * 2**failures))
             reporter.pass_failed(outcome, failures, pause)
@@ -72,6 +78,16 @@ def run_repeatedly(
             failures = 0
         _wait(pause, stop, clock)
     return passes
+
+
+def _outcome(run_once: Callable[[], PassSummary], is_first: bool) -> PassSummary | PassError:
+    fatal = (PassSkippedError, *((ConfigurationException,) if is_first else ()))
+    faults = Faults(fatal=fatal)
+    try:
+        summary = faults.guard("pass", run_once)
+    except PassSkippedError as error:
+        return PassError(SKIPPED, on_one_line(str(error)))
+    return faults.found[0] if summary is None else summary
 
 
 def _wait(seconds: float, stop: Stop, clock: Clock) -> None:

@@ -18,7 +18,7 @@ class Reporter:
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """Called in repeated mode when a pass could not be done: the how-manieth in a row, and
-        seconds to the next."""
+        seconds to the next. It was skipped, which does not count, where the error's `is_skip`."""
 
 
 class LogReporter(Reporter):
@@ -31,6 +31,5 @@ class LogReporter(Reporter):
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """The error and what happens next."""
-        logging.warning(
-            "pass failed (%d in a row), next one in %.0f s: %s", failures, pause, error.message
-        )
+        how = "skipped" if error.is_skip else f"failed ({failures} in a row)"
+        logging.warning("pass %s, next one in %.0f s: %s", how, pause, error.message)

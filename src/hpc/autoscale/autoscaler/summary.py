@@ -231,6 +231,9 @@ def _folded(groups: Sequence[tuple[int, str]], never: bool | None) -> list[Stuck
     return [StuckJobs(jobs, names, "", said, never)]
 
 
+SKIPPED = "skipped"
+
+
 @dataclass(frozen=True)
 class PassError:
     """Something that went wrong without ending the pass. `retry_after`: seconds that the other side
@@ -239,6 +242,11 @@ class PassError:
     phase: str
     message: str
     retry_after: float | None = None
+
+    @property
+    def is_skip(self) -> bool:
+        """A pass of a loop did not begin, since somebody else had the lock."""
+        return self.phase == SKIPPED
 
     def __str__(self) -> str:
         return f"{self.phase}: {self.message}"

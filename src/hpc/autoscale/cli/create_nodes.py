@@ -90,7 +90,7 @@ class CreationCommands(CommandLine):
             _offer_placement_group(config, nodearray, placement_group)
         self._take_lock(config, driver)
         node_mgr = self._node_mgr(config, driver)
-        if placement_group not in (b.placement_group for b in node_mgr.get_buckets()):
+        if all(placement_group != each.placement_group for each in node_mgr.get_buckets()):
             group_or_none(placement_group, "--placement-group")
         if node_mgr.holds is not None:
             node_mgr.holds.lift()  # somebody asks for it

@@ -77,12 +77,12 @@ class ServiceLog(LogReporter):
         """Why there was no pass, and when the next one is tried."""
         super().pass_failed(error, failures, pause)
         fields = {
-            "level": "error",
+            "level": "warning" if error.is_skip else "error",
             "error": str(error),
             "failures_in_a_row": failures,
             "next_pass_in": pause,
         }
-        again = f" ({failures} in a row)" if failures > 1 else ""
+        again = f" ({failures} in a row)" if failures > 1 and not error.is_skip else ""
         then = f"{again}; next pass in {pause:.0f} s"
         self._write("failed", fields, [cut_to(on_one_line(str(error)), LONGEST - len(then)) + then])
 
