@@ -230,6 +230,54 @@ def test_a_default_resource_of_what_nodes_do_not_have(check):
     assert "did you mean 'vcpu_count'" in line
 
 
+@pytest.mark.parametrize("value", ["node.resources.nodearay", "node.resources.nodearay.value"])
+def test_a_default_resource_of_another_that_there_is_not(check, value):
+    """Is a warning with a guess; those that there are, and what only looks like one, are none."""
+    known = [
+        {"select": {}, "name": "a", "value": "node.resources.memgb.value"},
+        {"select": {}, "name": "b", "value": "node.resources.a"},
+        {"select": {}, "name": "c", "value": "resources.none"},
+    ]
+    assert check(default_resources=known) == ([], 0)
+    (line,), code = check(default_resources=[*known, {"select": {}, "name": "d", "value": value}])
+    assert code == 0
+    assert line == (
+        "warning: default_resources[3].value: no node has a resource 'nodearay';"
+        " did you mean 'nodearray'?"
+    )
+
+
+def test_a_driver_and_a_policy_that_are_none(check):
+    """Both are named; the driver may be what registers the policy."""
+    lines, code = check(driver="no.such.module:Driver", packing={"policy": "cheep"})
+    assert code == 1 and len(lines) == 2
+    assert lines[0].startswith("error: driver: 'no.such.module:Driver'")
+    assert lines[1].startswith("warning: packing.policy: expected an order policy")
+    (line,), code = check(packing={"policy": "cheep"})
+    assert code == 1 and line.startswith("error: packing.policy: expected")
+
+
+def test_two_ways_to_say_where_the_log_goes(check, tmp_path):
+    """Are a warning that names both, and which of them is not used."""
+    section = {**log_file(tmp_path)["logging"], "config": {"version": 1}}
+    assert check(logging=section) == (
+        ["warning: logging: expected config_file or config, found both: config is not used"],
+        0,
+    )
+    assert check(logging={**section, "config": None}) == ([], 0)
+
+
+def test_static_weights_of_nothing(check):
+    """Are an error: all regions would weigh the same."""
+    for section in ({}, {"provider": "price", "regions": ["a", "b"]}):
+        (line,), code = check(weights={**section, "static": {"a": 0, "b": 0}})
+        assert code == 1
+        assert line == (
+            "error: weights.static: expected a weight above 0 of one region or more,"
+            " found 0 for a, b"
+        )
+
+
 def test_a_driver_that_is_none(check):
     """Is an error."""
     (line,), code = check(driver="no.such.module:Driver")

@@ -88,6 +88,14 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
             {"valid_hostnames": ["("]},
             'valid_hostnames[0]: expected a regular expression, found "("',
         ),
+        (
+            {"backoff": {"capacity": 0}},
+            "backoff.capacity: expected a number of seconds from 1 to 86400, found 0",
+        ),
+        (
+            {"backoff": {"ceiling": 86401}},
+            "backoff.ceiling: expected a number of seconds from 1 to 86400, found 86401",
+        ),
         ({"nodearrays": []}, "nodearrays: expected an object, found []"),
         (
             {"nodearrays": {"htc": {"max_placement_groups": 1.5}}},

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from hpc.autoscale.cli.unknown import unknown_columns, unknown_resources, unknown_vm_sizes
+from hpc.autoscale.cli.unknown import (
+    unknown_columns,
+    unknown_resources,
+    unknown_resources_named,
+    unknown_vm_sizes,
+)
 from hpc.autoscale.config import exposed_passwords, short_secrets, unknown_commands
 from hpc.autoscale.config.check import find_problems
 from hpc.autoscale.config.load import load_with_duplicates
@@ -18,7 +23,10 @@ from hpc.autoscale.hpclogging.conffiles import problem_of
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.default_resources import DefaultResourceError
+from hpc.autoscale.node.default_resources.definition import FromResource
+from hpc.autoscale.node.default_resources.reading import value_from
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.nodemanager.policies import configured_policy
 
 Config = dict[str, Any]
 
@@ -104,7 +112,11 @@ def _in_weights(config: Config) -> Iterator[str]:
 
 def _in_logging(config: Config) -> Iterator[Finding]:
     """What is wrong with the file that says where the log goes. Nothing is logged by it."""
-    path = (config.get("logging") or {}).get("config_file")
+    section = config.get("logging") or {}
+    path = section.get("config_file")
+    if path and section.get("config"):
+        said = "logging: expected config_file or config, found both: config is not used"
+        yield Finding(False, said, "take one of the two out")
     found = problem_of(str(path)) if path else None
     if found is None:
         return
@@ -116,6 +128,23 @@ def _in_logging(config: Config) -> Iterator[Finding]:
         yield Finding(False, f"{said}; nothing is logged", _OF_A_LOG_FILE)
 
 
+def _read_by(given: Any, buckets: list[NodeBucket]) -> list[str]:
+    """The resource from which the value of a default resource comes, if any."""
+    value = value_from(given)
+    if not isinstance(value, FromResource):
+        return []
+    is_whole = any(value.name in bucket.resources for bucket in buckets)
+    return [value.name if is_whole else value.whole]
+
+
+def _in_policy(config: Config) -> Iterator[str]:
+    """What is wrong with the order policy, as far as one can tell without the driver."""
+    try:
+        configured_policy(config)
+    except ConfigurationException as error:
+        yield one_line(error)
+
+
 def check_with_cluster(
     config: Config, node_mgr: Callable[[Config], NodeManager]
 ) -> Iterator[Finding]:
@@ -124,6 +153,9 @@ def check_with_cluster(
         manager = node_mgr(config)
     except (ConfigurationException, DefaultResourceError) as error:
         yield Finding(True, one_line(error))
+        for text in _in_policy(config):
+            if text != one_line(error):  # the driver, which cannot be had, may register it
+                yield Finding(False, text)
         return
     except Exception as error:  # noqa: BLE001  drivers are not ours, and the cluster may be away
         yield Finding(False, f"not held against the cluster: {one_line(error)}")
@@ -144,6 +176,8 @@ def _names(config: Config, buckets: list[NodeBucket]) -> Iterator[str]:
         for text in unknown_resources(constraints, (), buckets):
             yield f"{where}: {text}"
         yield from unknown_vm_sizes(select, where, buckets)
+        for text in unknown_resources_named(_read_by(resource["value"], buckets), (), buckets):
+            yield f"default_resources[{index}].value: {text}"
     columns = config.get("output-columns") or config.get("output_columns") or {}
     for command, names in (columns if isinstance(columns, dict) else {"": columns}).items():
         where = f"output-columns.{command}".rstrip(".")

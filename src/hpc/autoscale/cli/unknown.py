@@ -124,7 +124,14 @@ def unknown_resources(
     constraints: Iterable[NodeConstraint], nodes: Iterable[Node], buckets: Iterable[NodeBucket]
 ) -> list[str]:
     """A sentence on each resource in constraints that no node has, and no bucket."""
-    named = dict.fromkeys(_resources_named(constraints))
+    return unknown_resources_named(_resources_named(constraints), nodes, buckets)
+
+
+def unknown_resources_named(
+    names: Iterable[str], nodes: Iterable[Node], buckets: Iterable[NodeBucket]
+) -> list[str]:
+    """A sentence on each of the names that is a resource of no node, and of no bucket."""
+    named = dict.fromkeys(names)
     if not named:
         return []
     known = dict.fromkeys(name for node in nodes for name in node.resources)

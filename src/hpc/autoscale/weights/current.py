@@ -134,7 +134,13 @@ def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> WeightQ
     regions = tuple(settings.get("regions") or settings.get("static") or ())
     if not regions:
         raise ConfigurationException("weights.regions: expected one region or more, found none")
-    for region in settings.get("static") or ():
+    static = settings.get("static") or {}
+    if static and not any(static.values()):
+        raise ConfigurationException(
+            "weights.static: expected a weight above 0 of one region or more, found 0 for"
+            f" {', '.join(static)}"
+        )
+    for region in static:
         if region not in regions:
             raise ConfigurationException(
                 f"weights.static: expected weights of weights.regions ({', '.join(regions)}), found"
