@@ -371,6 +371,21 @@ def test_nodes_by_hand(site, simulator):
     assert "Removed the following nodes:" in out
 
 
+def test_a_dry_run_has_the_names_that_are_asked_for(site, simulator):
+    """The lowest free numbers, as the server gives them; nothing is made."""
+    site.jobs()
+    site("create_nodes", "-n", "2", "--name-format", "web-%d")
+    shown = json.loads(
+        site("create_nodes", "-d", "-n", "2", "--name-format", "web-%d", "-F", "json")
+    )
+    assert [row["name"] for row in shown] == ["web-3", "web-4"]
+    (row,) = json.loads(site("create_nodes", "-d", "--name-format", "login", "-F", "json"))
+    assert row["name"] == "login"
+    shown = json.loads(site("create_nodes", "-d", "--name-format", "%s-%d", "-F", "json"))
+    assert [row["name"] for row in shown] == ["htc-1"]
+    assert started(simulator) == ["web-1", "web-2"]
+
+
 def test_what_the_server_refuses(site, simulator):
     """Is said in words, with the cluster and its server."""
     site.jobs()

@@ -194,19 +194,41 @@ def test_help_is_not_too_wide_to_read(typed, monkeypatch):
         assert max(map(len, typed(*words).splitlines())) <= 100
 
 
+def test_nothing_is_lost_where_nothing_is_printed(monkeypatch):
+    """A closed stdout is no error of a command that has nothing to say."""
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr("hpc.autoscale.cli.scalelib.main", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["azscale", "autoscale"])
+    console.console_main()
+    sys.stdout.close()
+
+
 def test_streams_that_are_closed(monkeypatch):
-    """As by `azscale autoscale >&- 2>&-`: a command does what it does, and says it nowhere."""
+    """As by `azscale autoscale >&- 2>&-`: a command does what it does, and says it nowhere; the
+    exit code says that output is lost."""
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, None)
     monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setattr(sys, "argv", ["azscale", "--version"])
-    console.console_main()
+    for option in ("--version", "--help"):
+        monkeypatch.setattr(sys, "argv", ["azscale", option])
+        with pytest.raises(SystemExit) as ended:
+            console.console_main()
+        assert ended.value.code == 1
     monkeypatch.setattr(sys, "argv", ["azscale", "bogus"])
     with pytest.raises(SystemExit) as ended:
         console.console_main()
     assert ended.value.code == 2
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         stream.close()
+
+
+def test_output_that_nobody_gets():
+    """Is an error with one line, as on a full disk."""
+    program = "from hpc.autoscale.cli.console import console_main; console_main()"
+    command = ["sh", "-c", '"$@" >&-', "sh", sys.executable, "-c", program, "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = "azscale: error: standard output is closed: nothing was printed\n"
+    assert (done.stderr, done.returncode) == (said, 1)
 
 
 def test_no_configuration(typed):

@@ -219,6 +219,17 @@ def test_a_health_file_that_is_none(tmp_path, content, run, files):
     assert read_health(path).passes == 1
 
 
+def test_a_health_file_that_is_not_there(tmp_path):
+    """Says so, and what makes it."""
+    said = r"none.json: there is no such file; the first pass with `metrics.health_file` writes it"
+    with pytest.raises(HealthError, match=said):
+        read_health(tmp_path / "none.json")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(HealthError) as caught:
+        read_health(tmp_path / "none")
+    assert "first pass" not in str(caught.value)
+
+
 def test_what_labels_may_hold():
     """Whatever a site calls its nodearrays."""
     family = Metric("m", "What\nit is.")

@@ -27,6 +27,11 @@ def console_main() -> None:
                 main()
         finally:  # help ends the process by itself
             sys.stdout.flush()
+        _check_what_was_written()
+    except SystemExit as end:
+        if not end.code:
+            _check_what_was_written()
+        raise
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except OSError as problem:
@@ -48,8 +53,27 @@ def _write_what_can_be_written() -> None:
 
 def _open_what_is_closed() -> None:
     """Let what is written to a stream that the caller has closed go nowhere, as in `azscale
-    autoscale >&-`: a pass is not lost for it."""
-    for name in ("stdin", "stdout", "stderr"):
+    autoscale >&-`: a pass is not lost for it, and its exit code says that its output is."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            mode = "r" if name == "stdin" else "w"
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, _Nowhere(open(os.devnull, "wb"), encoding="utf-8"))  # noqa: SIM115
+
+
+class _Nowhere(io.TextIOWrapper):
+    """A stream that the caller has closed. `lost`: something was written to it."""
+
+    lost = False
+
+    def write(self, text: str, /) -> int:
+        self.lost = self.lost or bool(text)
+        return super().write(text)
+
+
+def _check_what_was_written() -> None:
+    """End with exit code 1 where a command that went well was to print something, and stdout is
+    closed."""
+    if isinstance(sys.stdout, _Nowhere) and sys.stdout.lost:
+        print("azscale: error: standard output is closed: nothing was printed", file=sys.stderr)
+        raise SystemExit(1)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from hpc.autoscale.autoscaler.learning import stopping_limits
@@ -13,16 +15,20 @@ from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_faile
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.unknown import check_is_read, check_vm_sizes
+from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.config.naming import group_or_none, is_placement_group
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
+from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.operations import where
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.results import BootupResult
+
+_NUMBERED = re.compile(r"[^%]*%\d{0,2}d[^%]*")
 
 
 class CreationCommands(CommandLine):
@@ -94,6 +100,10 @@ class CreationCommands(CommandLine):
             group_or_none(placement_group, "--placement-group")
         if node_mgr.holds is not None:
             node_mgr.holds.lift()  # somebody asks for it
+        is_one = (slots or nodes or 1) == 1
+        if dry_run and name_format and _is_understood(name_format, is_one):
+            # the server, which gives names, is not asked
+            node_mgr.set_node_name_hook(partial(_name_of_format, split_name(name_format)[1]))
         _check_offer(node_mgr, nodearray, vm_size)
         given = self._constraints(constraint_expr)
         self._understood(given)
@@ -120,6 +130,18 @@ class CreationCommands(CommandLine):
         if len(created) < len(planned):
             why = "; ".join(booted.reasons) or "CycleCloud gave no reason"
             raise AutoscaleError(f"only {len(created)} of {len(planned)} nodes were created: {why}")
+
+
+def _is_understood(name_format: str, is_one: bool) -> bool:
+    """Whether a server gives names by the format: a number in it, or none for one node."""
+    return bool(_NUMBERED.fullmatch(name_format)) or (is_one and "%" not in name_format)
+
+
+def _name_of_format(name_format: str, bucket: NodeBucket, index: int) -> str:
+    """The name that a server gives to the how-manieth node by a format."""
+    cluster = split_name(bucket.nodearray)[0]
+    name = name_format % index if "%" in name_format else name_format
+    return qualified(cluster, name) if cluster else name
 
 
 def _check_numbers(nodes: int | None, slots: int | None) -> None:

@@ -165,7 +165,9 @@ def read_health(path: str | os.PathLike[str]) -> Health:
         _check(health)
         return health
     except OSError as error:
-        raise HealthError(f"health file {path}: {unreadable(error)}") from error
+        is_missing = isinstance(error, FileNotFoundError)
+        why = "; the first pass with `metrics.health_file` writes it" if is_missing else ""
+        raise HealthError(f"health file {path}: {unreadable(error)}{why}") from error
     except (ValueError, TypeError, AttributeError) as error:
         raise HealthError(
             f"health file {path}: expected what passes write, found {error}"
