@@ -126,6 +126,25 @@ def test_options_of_integrations_may_be_cut_short(config):
     assert plain.called == [("two", {"cluster_name": "c"}, 3)]
 
 
+def test_only_the_command_that_is_run_is_prepared(config):
+    """To prepare all of `azscale` takes longer than many a command."""
+    prepared = []
+
+    class Observed(Plain):
+        def one_parser(self, parser):
+            prepared.append("one")
+
+        def two_parser(self, parser):
+            prepared.append("two")
+            super().two_parser(parser)
+
+    clilib.main(["two", "-c", config, "--size", "3"], "x", Observed())
+    assert prepared == ["two"]
+    with pytest.raises(SystemExit):
+        clilib.main(["--help"], "x", Observed())
+    assert prepared == ["two", "one", "two"]
+
+
 def test_the_command_that_needs_no_configuration():
     """Writes one."""
     plain = Plain()

@@ -169,6 +169,14 @@ def create_arg_parser(
     may say otherwise how the commands are listed, in `_describe_commands(parser, summaries)`; then
     options have to be written out, while those of integrations may be cut short as ever.
     """
+    return _parser_of(project_name, module, default_config)
+
+
+def _parser_of(
+    project_name: str, module: Any, default_config: str | None, asked: str | None = None
+) -> CommandParser:
+    """The same. `asked`: the command that is going to be run, where that is known; then no other
+    one has a parser, as to make those of all takes longer than many a command."""
     config_path = default_config_path(project_name, module, default_config)
     describe = getattr(module, "_describe_commands", None)
     may_be_cut = describe is None
@@ -176,31 +184,52 @@ def create_arg_parser(
     parser = CommandParser(prog=program, allow_abbrev=may_be_cut)
     said = SUPPRESS if describe else None
     sub_parsers = parser.add_subparsers(metavar="command", help=said)
-    summaries: dict[str, str] = {}
-    for name, function in commands_of(module):
-        summaries[name] = " ".join((function.__doc__ or "").split())
+    commands = dict(commands_of(module))
+    summaries = {name: " ".join((f.__doc__ or "").split()) for name, f in commands.items()}
+    for name in [asked] if asked is not None and asked in commands else commands:
         said_of_it = summaries[name].replace("%", "%%")
         # shells say it of each command; the overview has it once
-        more: dict[str, Any] = {"help": said_of_it} if "_ARGCOMPLETE" in os.environ else {}
+        more: dict[str, Any] = {"help": said_of_it} if _is_completing() else {}
         more["allow_abbrev"] = may_be_cut
         sub_parser = sub_parsers.add_parser(name, description=said_of_it, **more)
         parser.commands[name] = sub_parser
-        config_as = _config_as(name, function)
-        sub_parser.set_defaults(
-            func=function, cmd=name, read_only=True, needs_config=config_as == "content"
-        )
-        if config_as != "nothing":
-            _add_config_options(sub_parser, config_path)
-        configure = getattr(module, name + "_parser", None)
-        if configure:
-            configure(sub_parser)
-        if not sub_parser.get_default("read_only") and name not in _NEVER_WAIT:
-            _add_wait_option(sub_parser)
+        _configure(sub_parser, module, name, commands[name], config_path)
     lines = [f"\n    {name:20} - {summary}" for name, summary in summaries.items()]
     parser.usage = "".join(lines).replace("%", "%%")
     if describe:
         describe(parser, summaries)
     return parser
+
+
+def _is_completing() -> bool:
+    """Whether a shell asks for what could be written next."""
+    return "_ARGCOMPLETE" in os.environ
+
+
+def _asked_for(argv: Iterable[str]) -> str | None:
+    """The command of a command line: no option before it takes a value."""
+    return None if _is_completing() else next((w for w in argv if not w.startswith("-")), None)
+
+
+def _configure(
+    parser: CommandParser,
+    module: Any,
+    name: str,
+    function: Callable[..., Any],
+    config_path: str | None,
+) -> None:
+    """Add what a command takes to its parser."""
+    config_as = _config_as(name, function)
+    parser.set_defaults(
+        func=function, cmd=name, read_only=True, needs_config=config_as == "content"
+    )
+    if config_as != "nothing":
+        _add_config_options(parser, config_path)
+    configure = getattr(module, name + "_parser", None)
+    if configure:
+        configure(parser)
+    if not parser.get_default("read_only") and name not in _NEVER_WAIT:
+        _add_wait_option(parser)
 
 
 def _add_wait_option(parser: ArgumentParser) -> None:
@@ -302,7 +331,7 @@ def run_command(
     code 1. Where the library is installed under
     both of its names no command is run.
     """
-    parser = create_arg_parser(project_name, module, default_config)
+    parser = _parser_of(project_name, module, default_config, _asked_for(argv))
     for hook in ("_top_level_options", "_invoke_autocomplete"):
         if hasattr(module, hook):
             getattr(module, hook)(parser)
