@@ -27,7 +27,7 @@ NEWER_VENV := $(VENV)/newer
 NEWER_STAMP := $(NEWER_VENV)/.installed
 # but for what installing both distributions says and what packagers make of them, which is the library's own and takes a third of the time
 NEWER_ARGS ?= -q -n 2 -W error -p no:cacheprovider \
-	-k 'not (over_the_other or beside_the_other or over_upstreams or one_after_the_other or packager)'
+	-k 'not (over_the_other or beside_the_other or over_upstreams or one_after_the_other or packager or [cyclecloud-scalelib])'
 # What depends on the interpreter: types and their introspection, sqlite3, logging, files and locks, processes, argparse and the shell,
 # packaging, and the programs of the documents. Warnings are errors.
 NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanalysis.py collector.py config*.py demandprinter.py \
