@@ -119,7 +119,7 @@ def test_limits_are_raised_together_behind_jobs_with_licences(fixes_beside):
 
 def test_of_a_long_queue_raises_together_are_found_by_halves(fixes_beside, monkeypatch):
     """They are not known to be the least then, and they do."""
-    monkeypatch.setattr(fixes, "TRIED_JOBS", 10)
+    monkeypatch.setattr(raising, "_TRIED", 10)
 
     def jobs():
         return [Job(f"j{n}", {"ncpus": 4}) for n in range(300)]
@@ -192,6 +192,51 @@ def test_a_typo_of_a_job_with_licences_is_asked_of_a_pass(fixes_of):
     assert fixes_of(jobs, "b")["rename", "ncpus"].is_certain
 
 
+def six():
+    """Six nodes for one task each, where four fit under one limit and five under another."""
+    return [Job("a", {"ncpus": 4}, iterations=6)]
+
+
+def counted_runs(monkeypatch):
+    """What is asked of queues with changes that raise several limits, as amounts by limit."""
+    asked, raise_all = [], raising._raise_all
+
+    def counting(state, raise_it, raised):
+        asked.append({(lv.limit.name, lv.unit): by for lv, by in raised.items()})
+        raise_all(state, raise_it, raised)
+
+    monkeypatch.setattr(raising, "_raise_all", counting)
+    return asked
+
+
+def test_raises_together_are_asked_once_each(fixes_beside, monkeypatch):
+    """The round that finds nothing less knows the answers of the one before."""
+    asked = counted_runs(monkeypatch)
+    fix = raised(fixes_beside(six, "a", limited(4, quota=16)))
+    assert len(fix.parts) > 1 and fix.is_least
+    assert len(asked) == len({frozenset(each.items()) for each in asked})
+
+
+def test_with_many_buckets_fewer_raises_are_tried(fixes_beside, monkeypatch):
+    """Each try copies all buckets, so these count as jobs before this one do."""
+
+    def asked_beside(arrays):
+        asked = counted_runs(monkeypatch)
+        cloud = limited(4, quota=16)
+        nodearrays = cloud["clusters"]["c"]["nodearrays"]
+        for number in range(arrays):
+            nodearrays[f"other{number}"] = {"machine_types": ["Standard_D4s_v3"]}
+        jobs = [Job("a", {"nodearray": "htc", "ncpus": 4}, iterations=30)]
+        assert len(raised(fixes_beside(lambda: jobs, "a", cloud)).parts) > 1
+        return len(asked)
+
+    monkeypatch.setattr(raising, "_TRIED", 100)
+    few = asked_beside(0)
+    monkeypatch.undo()
+    monkeypatch.setattr(raising, "_TRIED", 100)
+    assert asked_beside(30) < few
+
+
 def test_a_shared_value_that_is_another_is_named(fixes_of):
     """It is nothing that could be had less of."""
 
@@ -205,7 +250,7 @@ def test_a_shared_value_that_is_another_is_named(fixes_of):
 
 def test_of_a_long_queue_what_all_take_is_asked(fixes_of, monkeypatch):
     """It is not known to be the least then, and it does."""
-    monkeypatch.setattr(raising, "TRIED_JOBS", 10)
+    monkeypatch.setattr(raising, "_TRIED", 10)
 
     def jobs():
         return [Job(f"j{n}", {"ncpus": 4}) for n in range(300)]
@@ -217,7 +262,7 @@ def test_of_a_long_queue_what_all_take_is_asked(fixes_of, monkeypatch):
 
 def test_of_a_long_queue_what_the_job_needs_alone_is_tried_first(fixes_of, monkeypatch):
     """Jobs before it that have all they want take no more."""
-    monkeypatch.setattr(raising, "TRIED_JOBS", 10)
+    monkeypatch.setattr(raising, "_TRIED", 10)
 
     def jobs():
         return [*(Job(f"j{n}", {"ncpus": 4}) for n in range(4)), Job("last", {"ncpus": 4})]

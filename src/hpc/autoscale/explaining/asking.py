@@ -136,6 +136,11 @@ class Queue:
         """How many jobs come before a job."""
         return self._turns.get(id(job), 0)
 
+    @property
+    def buckets(self) -> int:
+        """How many buckets the state has; each is copied anew for each change."""
+        return 0 if self._before is None else self._before.buckets
+
     def has_gangs_before(self, job: Job) -> bool:
         """Whether a job before it wants all in one place, such as a placement group."""
         return any(other.colocated for other, _ in self._jobs[: self.ahead(job)])

@@ -21,14 +21,13 @@ from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import Change, Gain, Hypothesis
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
 from hpc.autoscale.explaining.raising import (
-    MOST_STEPS,
-    TRIED_JOBS,
     Level,
     RaiseIt,
     least_raise,
     least_raise_of_passes,
     least_raises,
     levels,
+    tries_for,
 )
 from hpc.autoscale.explaining.refusals import Found, Known
 from hpc.autoscale.explaining.rewriting import (
@@ -483,7 +482,7 @@ def _raise_together(change: WaitingJob) -> Iterator[Fix]:
         tried.add(tuple(limits))
         change.begin()
         among = list(levels(limits, change.known.buckets))
-        tries = min(MOST_STEPS, TRIED_JOBS // (change.queue.ahead(change.job) + 1))
+        tries = tries_for(change.queue, change.job)
         raise_it: RaiseIt = Level.raise_on
         if change.again is not None:
             raise_it, tries = Level.raise_in, change.tries // 4

@@ -25,10 +25,10 @@ Unit = Literal["cores", "nodes"]
 RaiseIt = Callable[["Level", Changeable, int], None]
 """Raises a level in a state by so much."""
 
-TRIED_JOBS = 20_000
-"""How many jobs are placed in all, at most, to find the least raise of one limit."""
-MOST_STEPS = 400
-"""How many raises of one limit are tried at most."""
+_TRIED = 20_000
+"""How many jobs are placed and buckets copied in all, at most, to find the least raise of one
+limit."""
+_MOST_STEPS = 400
 _WORTH_WHILE = 8
 _PLENTY = 2**40
 _MOST_DOUBLED = 12
@@ -205,6 +205,12 @@ def levels(limits: Sequence[Limit], buckets: Sequence[NodeBucket]) -> Iterator[L
             yield level
 
 
+def tries_for(queue: Queue, job: Job) -> int:
+    """How many raises of one limit are tried at most: each places the jobs before this one on a
+    copy of all buckets."""
+    return min(_MOST_STEPS, _TRIED // (queue.ahead(job) + queue.buckets + 1))
+
+
 def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
     """The least raise of a limit that lets a job start; None where none was found."""
     trial, request = queue.at_turn(job), queue.wanted(job)
@@ -213,7 +219,7 @@ def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
     alone = _alone(trial, job, request, level)
     if alone is None:
         return None
-    tries = min(MOST_STEPS, TRIED_JOBS // (queue.ahead(job) + 1))
+    tries = tries_for(queue, job)
     if tries >= _WORTH_WHILE and alone // level.grid < tries:
         for amount, _ in zip(level.steps(), range(tries), strict=False):
             answer = queue.run(job, partial(level.raise_on, amount=amount))
@@ -257,8 +263,14 @@ def least_raises(
     how many steps of each level may be asked; where these are too few, they need not be the least.
     """
 
+    known: dict[frozenset[tuple[Level, int]], Gain | None] = {}
+
     def asked(raised: Mapping[Level, int]) -> Gain | None:
-        return ask(partial(_raise_all, raise_it=raise_it, raised=raised))
+        # the round that finds nothing less asks what was asked before
+        key = frozenset(raised.items())
+        if key not in known:
+            known[key] = ask(partial(_raise_all, raise_it=raise_it, raised=raised))
+        return known[key]
 
     amounts = dict.fromkeys(among, _PLENTY)
     answer = asked(amounts)

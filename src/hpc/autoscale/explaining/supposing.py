@@ -94,6 +94,11 @@ class Supposition:
         """Another one, with all that was changed and placed so far."""
         return Supposition(self._placer, self)
 
+    @property
+    def buckets(self) -> int:
+        """How many buckets a copy has."""
+        return len(self._buckets)
+
     def limits(self) -> Iterator[tuple[NodeBucket, Sequence[Limit]]]:
         """The limits that new nodes of each bucket are charged to here, in the order of
         `bucket.limits.parts`. Who changes them calls `changed`."""
