@@ -145,8 +145,8 @@ def test_caps_are_told(grid):
 
 
 def test_jobs_that_can_never_run_are_counted_apart(site_command, tmp_path):
-    """Also among those that are only counted; a pass, which does not work out all of it, does not
-    say that they wait."""
+    """Also among those that are only counted, and by status; a pass, which does not work out all of
+    it, does not say that they wait."""
     jobs = {f"big{n}": {f"oddity{n}": 1} for n in range(12)}
     jobs |= {f"wide{n}": {"ncpus": 3 + n} for n in range(2)}
     sizes = {"machine_types": [F4], "max_count": 1}
@@ -154,7 +154,9 @@ def test_jobs_that_can_never_run_are_counted_apart(site_command, tmp_path):
         site_command.serve(site)
         site.new_jobs = lambda: [Job(f"{n}", c, iterations=9) for n, c in jobs.items()]
         planned = " ".join(site_command("plan").split())
+        stands = json.loads(site_command("status", "-F", "json"))
         site_command("autoscale")
+    assert sum(each["count"] for each in stands["stuck"] if each["never"]) == 12
     assert planned.count("can never run: no node has a resource") == 7
     told = "! 5 jobs (big7, big8, big9, …) can never run: 5 other reasons: azscale explain JOB says"
     assert told in planned and "jobs (wide0, wide1) wait: " in planned

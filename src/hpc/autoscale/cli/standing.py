@@ -189,7 +189,7 @@ def look(
         buckets=_buckets(nodes, noted.busy),
         limits=_used(node_mgr, noted.used) if node_mgr else (),
         jobs=_jobs(noted, [j.name for j in unsatisfied] + [j.name for j in aside]),
-        stuck=[*stuck_jobs(unsatisfied), *jobs_aside(aside)],
+        stuck=[*stuck_jobs(unsatisfied, judge_all=True), *jobs_aside(aside)],
         failed=_failed(nodes, node_mgr) if node_mgr else (),
         backoffs=_backoffs(node_mgr) if node_mgr else (),
         problems=[
