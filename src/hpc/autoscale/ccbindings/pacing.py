@@ -93,6 +93,10 @@ class Pacing:
     jitter: Callable[[], float] = random.random
     not_before: NotBefore = field(default=PROCESS_WIDE)
 
+    def come_back_after(self, asked: float) -> float:
+        """After how many seconds to come back to a server that has asked for so many."""
+        return min(asked, self.ceiling)
+
     def back_off(self, attempt: int, waited: float = 0.0) -> None:
         """Wait after failed attempt number `attempt` (from 0).
 

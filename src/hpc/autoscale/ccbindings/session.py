@@ -119,7 +119,7 @@ class Session:
         logging.debug("%s %s: HTTP %s, %d bytes", method, url, reply.status_code, len(reply.body))
         wait = self.asked_to_wait(reply)
         if wait is not None:
-            held = min(wait, self.pacing.ceiling) if method == "GET" else wait
+            held = self.pacing.come_back_after(wait) if method == "GET" else wait
             said = errors.shorten(reply.message())
             asked = RetryAfter(self.pacing.now() + held, reply.status_code, said, wait - held)
             self.pacing.not_before.note((self.url, method, path), asked)
@@ -141,7 +141,7 @@ class Session:
             return error_for(reply)
         asked = "asks to slow down" if wait is None else f"asks to wait {wait:.0f} s"
         advice = f"the server {asked}; giving up"
-        again = None if wait is None else min(wait, self.pacing.ceiling)
+        again = None if wait is None else self.pacing.come_back_after(wait)
         return errors.Throttled(reply.url, reply.status_code, reply.message(), again, advice)
 
     def request(
@@ -216,7 +216,7 @@ class Session:
                 advice += f"; asked again after {wait:.0f} s (`retry.ceiling`)"
             if self.pacing.not_before.kept_in:
                 advice += f"; kept in {self.pacing.not_before.kept_in}"
-            again = min(wait, self.pacing.ceiling)
+            again = self.pacing.come_back_after(wait)
             raise errors.Throttled(self.url + path, asked.status_code, asked.message, again, advice)
         logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, asked.message)
         self.pacing.sleep(wait)
