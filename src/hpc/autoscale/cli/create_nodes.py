@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from hpc.autoscale.autoscaler.learning import stopping_limits
+from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.cli.argtypes import json_type
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_failed
 from hpc.autoscale.cli.cluster import check_cluster
@@ -100,10 +101,8 @@ class CreationCommands(CommandLine):
             group_or_none(placement_group, "--placement-group")
         if node_mgr.holds is not None:
             node_mgr.holds.lift()  # somebody asks for it
-        is_one = (slots or nodes or 1) == 1
-        if dry_run and name_format and _is_understood(name_format, is_one):
-            # the server, which gives names, is not asked
-            node_mgr.set_node_name_hook(partial(_name_of_format, split_name(name_format)[1]))
+        if dry_run and name_format:
+            _name_by(node_mgr, name_format, is_one=(slots or nodes or 1) == 1)
         _check_offer(node_mgr, nodearray, vm_size)
         given = self._constraints(constraint_expr)
         self._understood(given)
@@ -132,15 +131,17 @@ class CreationCommands(CommandLine):
             raise AutoscaleError(f"only {len(created)} of {len(planned)} nodes were created: {why}")
 
 
-def _is_understood(name_format: str, is_one: bool) -> bool:
-    """Whether a server gives names by the format: a number in it, or none for one node."""
-    return bool(_NUMBERED.fullmatch(name_format)) or (is_one and "%" not in name_format)
+def _name_by(node_mgr: NodeManager, name_format: str, is_one: bool) -> None:
+    """Let planned nodes have the names that a server would give them, which is not asked: by a
+    format with a number in it, or by one without for one node. No server takes other formats."""
+    if _NUMBERED.fullmatch(name_format) or (is_one and plain_name(name_format)):
+        node_mgr.set_node_name_hook(partial(_name_of_format, split_name(name_format)[1]))
 
 
 def _name_of_format(name_format: str, bucket: NodeBucket, index: int) -> str:
     """The name that a server gives to the how-manieth node by a format."""
     cluster = split_name(bucket.nodearray)[0]
-    name = name_format % index if "%" in name_format else name_format
+    name = plain_name(name_format) or name_format % index
     return qualified(cluster, name) if cluster else name
 
 
