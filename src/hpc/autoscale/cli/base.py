@@ -29,6 +29,7 @@ from hpc.autoscale.cli.completion import (
     completed_by,
     default_completer,
     fnmatch_validator,
+    is_completing,
     note,
     write_cache,
 )
@@ -554,7 +555,7 @@ class CommandLine(ABC):
 
     def _invoke_autocomplete(self, parser: ArgumentParser) -> None:
         """Answer the shell, when it is the shell that asks."""
-        if "_ARGCOMPLETE" not in os.environ:
+        if not is_completing():
             return
         import argcomplete
 

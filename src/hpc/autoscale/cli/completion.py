@@ -34,6 +34,11 @@ A = TypeVar("A", bound=Action)
 CACHE_FILE = ".example_node_cache.json"
 
 
+def is_completing() -> bool:
+    """Whether a shell asks for what could be written next."""
+    return "_ARGCOMPLETE" in os.environ
+
+
 def completed_by(completer: Completer, action: A) -> A:
     """Let completion ask `completer` for the values of an option; the result is the option."""
     action.completer = completer  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from typing import Any, TextIO, TypeVar, cast
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
+from hpc.autoscale.cli.completion import is_completing
 from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
 from hpc.autoscale.errors import (
@@ -189,7 +190,7 @@ def _parser_of(
     for name in [asked] if asked is not None and asked in commands else commands:
         said_of_it = summaries[name].replace("%", "%%")
         # shells say it of each command; the overview has it once
-        more: dict[str, Any] = {"help": said_of_it} if _is_completing() else {}
+        more: dict[str, Any] = {"help": said_of_it} if is_completing() else {}
         more["allow_abbrev"] = may_be_cut
         sub_parser = sub_parsers.add_parser(name, description=said_of_it, **more)
         parser.commands[name] = sub_parser
@@ -201,14 +202,9 @@ def _parser_of(
     return parser
 
 
-def _is_completing() -> bool:
-    """Whether a shell asks for what could be written next."""
-    return "_ARGCOMPLETE" in os.environ
-
-
 def _asked_for(argv: Iterable[str]) -> str | None:
     """The command of a command line: no option before it takes a value."""
-    return None if _is_completing() else next((w for w in argv if not w.startswith("-")), None)
+    return None if is_completing() else next((w for w in argv if not w.startswith("-")), None)
 
 
 def _configure(

@@ -23,6 +23,7 @@ from hpc.autoscale.cli.autoscaling import DryPass, SummaryReporter, stop_on_sign
 from hpc.autoscale.cli.autostop import AutostopCommands
 from hpc.autoscale.cli.base import Config, begin_to_boot
 from hpc.autoscale.cli.common import CommonCLI
+from hpc.autoscale.cli.completion import is_completing
 from hpc.autoscale.cli.console import version_line
 from hpc.autoscale.cli.costs import CostCommands
 from hpc.autoscale.cli.doctor import DoctorCommands
@@ -477,7 +478,7 @@ def main(argv: Iterable[str] | None = None, default_config: str | None = None) -
     args = [arg for arg in args if arg != "--debug"]
     try:
         found = find_config(default_config or os.path.join(default_home(PROJECT_NAME), NAME))
-        completes = "_ARGCOMPLETE" in os.environ
+        completes = is_completing()
         if found.doubt and args and not completes and _config_path(args) is None:
             warn("%s", found.doubt)
         module = _command_line_for(args, found)
@@ -517,7 +518,7 @@ def _command_line_for(args: list[str], found: FoundConfig) -> _AzScaleCLI:
             f"{command} needs to know the scheduler: expected the key driver, as in"
             f' "driver": "package.module:Class", in {path}'
         )
-    completes_with_one = not command and "_ARGCOMPLETE" in os.environ and path is not None
+    completes_with_one = not command and is_completing() and path is not None
     shows_all = (needs_driver or not command or command.startswith("-")) and not completes_with_one
     directory = os.path.dirname(os.path.abspath(path)) if path else ""
     made = DriverCLI if driver or shows_all else ScaleLibCLI
@@ -533,7 +534,7 @@ def _needs_driver(command: str) -> bool:
 
 def _config_path(args: list[str]) -> str | None:
     """The argument of -c/--config; while a line is being completed, that of the line."""
-    if "_ARGCOMPLETE" in os.environ:
+    if is_completing():
         args = os.environ.get("COMP_LINE", "").split()[1:]
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-c", "--config")
