@@ -8,7 +8,7 @@ things, errors are kept and it goes on.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from hpc.autoscale.autoscaler.faults import Faults, name_of, try_each
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
+from hpc.autoscale.autoscaler.scale_in import ScaleIn
 from hpc.autoscale.autoscaler.steps import PassSteps
 from hpc.autoscale.autoscaler.summary import PassSummary, shorten
 from hpc.autoscale.autoscaler.telling import Telling
@@ -36,15 +37,14 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
-from hpc.autoscale.node.guards import AWAY, Gate, Refusal, Why, is_taken_back, key_of
+from hpc.autoscale.node.guards import AWAY, Gate, Refusal, is_taken_back, key_of
 from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
-from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
+from hpc.autoscale.util import parse_boot_timeout
 from hpc.autoscale.workers.keeping import (
     boot_for_nobody,
     is_booting,
@@ -107,7 +107,6 @@ class Pass:
         self._marked: list[Node] = []
         self._witness = Witness(readings, self.faults)
         self._late: list[Node] = []
-        self._demand_is_known = True
         self._requests: list[str] = []
         self._jobs: Sequence[object] = ()
         self._required: set[object] = set()
@@ -121,6 +120,7 @@ class Pass:
         self._facts = commanding.facts_of_the_loop(config)
         if self._recorder is not None:
             self._recorder.why = self._facts.why
+        self._scale_in = ScaleIn(config, self.faults, self._witness, self._facts, self._hosts)
         self._gate: Gate | None = None
         self._away: set[str] = set()
 
@@ -252,7 +252,7 @@ class Pass:
         nodes = calculator.node_mgr.get_nodes()
         self._leaving = Leaving(calculator.node_history, nodes, self.faults)
         lost = self._validate(calculator)
-        self._late = self._overdue(calculator)
+        self._late = self._scale_in.overdue(calculator)
         holds = calculator.node_mgr.holds
         if holds is not None and not self.dry_run:
             holds.overdue(self._late)
@@ -272,7 +272,7 @@ class Pass:
         from_scheduler = sum(not isinstance(job, RequestJob) for job in jobs)
         is_all = len(set_aside) >= from_scheduler and not learning.driver_wants(self.config)
         if set_aside and is_all:
-            self._demand_is_known = False
+            self._scale_in.demand_is_known = False
             self.faults.add(
                 "looking at jobs",
                 f"not one of {from_scheduler or len(jobs)} could be used: {set_aside[0].reason}",
@@ -304,7 +304,7 @@ class Pass:
             return
         nodes = calculator.node_mgr.get_nodes()
         joined = self._witness.joined
-        busy = self._busy(calculator) | self._required
+        busy = self._witness.busy(nodes) | self._required
         keep_the_best(self._jobs, nodes, busy, joined)
         self._given_back = boot_for_nobody(self._jobs, nodes, joined)
 
@@ -497,21 +497,18 @@ class Pass:
         self, calculator: DemandCalculator, failed: Sequence[Node]
     ) -> tuple[list[Node], list[Node]]:
         """The nodes that may be drained, and the hosts on premises whose workers may stop."""
-        idle = self._idle(calculator)
-        hosts = [node for node in idle if is_on_premises(node)]
-        idle = [node for node in idle if node.managed]
-        idle += self._may_go(calculator, self._gangs.releasing, "gang", idle)
-        idle += self._unfinished(calculator, [*failed, *self._late, *idle])
-        booting = chain.from_iterable(self._given_back.values())
-        unwanted = [node for node in booting if not node.assignments]
-        surplus = self._may_go(calculator, unwanted, "surplus", [*failed, *self._late, *idle])
+        idle, hosts, surplus = self._scale_in.find(
+            calculator,
+            [*failed, *self._late],
+            self._gangs.releasing,
+            chain.from_iterable(self._given_back.values()),
+        )
         self.outcome.update(
             overdue=node_names(self._late),
             idle=node_names(idle),
             given_back=node_names(surplus),
         )
-        idle += surplus
-        return idle, hosts
+        return [*idle, *surplus], hosts
 
     def _stop_hosts(self, calculator: DemandCalculator, hosts: list[Node]) -> None:
         """Stop the workers of idle hosts on premises, once the scheduler has drained them and was
@@ -601,82 +598,6 @@ class Pass:
         booting = chain.from_iterable(self._given_back.values())
         reported = self._witness.reported_by(reading, booting)
         return wanted_again(self._given_back, self._jobs, reading[0], reported)
-
-    def _idle(self, calculator: DemandCalculator) -> list[Node]:
-        if not self._demand_is_known:
-            return []
-
-        def timeout(node: Node) -> float:
-            return parse_idle_timeout(self.config, node)
-
-        def find() -> list[Node]:
-            unmatched = calculator.find_unmatched_for(timeout)
-            nodes = [node for node in unmatched if node.managed]
-            nodes += self._hosts.may_stop(unmatched)
-            if not nodes:
-                return []
-            self._count_idle_passes(calculator)
-            self._note_unwitnessed(calculator)
-            busy = self._busy(calculator)
-            return commanding.may_drain(calculator.node_mgr.gate, nodes, "idle", busy)
-
-        return self.faults.guard("looking for idle nodes", find) or []
-
-    def _may_go(
-        self,
-        calculator: DemandCalculator,
-        nodes: Iterable[Node],
-        why: Why,
-        known: Iterable[Node],
-    ) -> list[Node]:
-        """Those of the nodes without work that may be drained, without those that are known to
-        go."""
-        keys = set(map(key_of, known))
-        others = [node for node in nodes if key_of(node) not in keys]
-        if not others or not self._demand_is_known:
-            return []
-
-        def find() -> list[Node]:
-            busy = self._busy(calculator)
-            return commanding.may_drain(calculator.node_mgr.gate, others, why, busy)
-
-        return self.faults.guard("looking for nodes that nobody wants", find) or []
-
-    def _count_idle_passes(self, calculator: DemandCalculator) -> None:
-        """Learn in how many passes nodes were idle, where the history keeps that."""
-        sightings = calculator.node_history.sightings()
-        if sightings is None:
-            self._facts.min_idle_passes = 0
-        else:
-            self._facts.idle_passes = {i: each.idle_passes for i, each in sightings.items()}
-
-    def _note_unwitnessed(self, calculator: DemandCalculator) -> None:
-        """Learn of which nodes neither the history nor the scheduler knows what they did."""
-        if (self.config.get("autoscale") or {}).get("scheduler_reports_hosts", True):
-            found_ready = set(calculator.node_history.found_ready())
-            self._facts.unwitnessed = found_ready - self._witness.joined
-
-    def _unfinished(self, calculator: DemandCalculator, known: Sequence[Node]) -> list[Node]:
-        """Nodes of removals that were never answered, without those that are known to go."""
-        if not self._demand_is_known:
-            return []
-
-        def find() -> list[Node]:
-            busy = functools.partial(self._busy, calculator)
-            return commanding.unfinished(calculator.node_mgr, busy, known)
-
-        return self.faults.guard("looking for unfinished removals", find) or []
-
-    def _busy(self, calculator: DemandCalculator) -> set[object]:
-        """The nodes that have work, also those known only by the name of a host."""
-        return self._witness.busy(calculator.node_mgr.get_nodes())
-
-    def _overdue(self, calculator: DemandCalculator) -> list[Node]:
-        def timeout(node: Node) -> float:
-            return parse_boot_timeout(self.config, node)
-
-        nodes = self.faults.guard("looking for boot timeouts", calculator.find_booting, timeout)
-        return [node for node in nodes or [] if not node.keep_alive and node.state != AWAY]
 
 
 def _managed(calculator: DemandCalculator, nodes: list[Node]) -> list[Node]:
