@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from importlib import resources
 
 import pytest
@@ -68,3 +69,31 @@ def test_json_is_all_that_is_written(failing_loop):
     assert events[-1] == "failed"
     assert set(events[:-1]) == {"note"}
     assert len(events) >= 3
+
+
+@pytest.mark.parametrize("words", [["--interval", "60"], []], ids=["loop", "one pass"])
+def test_who_is_told_to_stop_does_not_wait_for_a_server(tmp_path, words):
+    """That asks for a pause of most of a minute: the pass ends and says why, whatever the pause."""
+    with serving() as busy:
+        for path in ("status", "nodes"):
+            pause = Answer(503, {"Message": "upgrading"}, {"Retry-After": "55"})
+            busy.on("GET", f"/clusters/demo/{path}", pause)
+        path = tmp_path / "autoscale.json"
+        user = {"url": busy.url, "username": "me", "password": "secret"}
+        path.write_text(json.dumps({"cluster_name": "demo", **user}))
+        path.chmod(0o600)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hpc.autoscale.cli", "autoscale", "-c", str(path), *words],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "AUTOSCALE_HOME": str(tmp_path)},
+        )
+        until = time.monotonic() + 60
+        while not busy.requests and time.monotonic() < until:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=40)[1]
+    assert len(busy.requests) == 1
+    assert "the server asks to wait 55 s; told to stop, this pass ends" in told
+    assert process.returncode == (0 if words else 1)

@@ -18,6 +18,7 @@ from hpc.autoscale.ccbindings.transport import Timeouts
 CREATE = "/clusters/c/nodes/create"
 SHUTDOWN = "/clusters/c/nodes/shutdown"
 NODES = "/clusters/c/nodes"
+STATUS = "/clusters/c/status"
 CREATED = {"operationId": "op", "sets": [{"added": 2}]}
 NEVER = Answer(404, {"Message": "No operation found for request id rid"})
 LOST = [
@@ -215,6 +216,44 @@ def test_asked_to_wait_too_long_it_ends_and_no_new_session_asks_before(
             clusters.create_nodes(session, "c", request())
         assert raised.value.retry_after == pytest.approx(600)
     assert len(server.requests) == 1
+
+
+def stopping(server: ScriptedServer, time: FakeTime) -> Session:
+    """A session of a process that is told to stop once the server was asked something."""
+    pacing = time.pacing(told_to_stop=lambda: bool(server.requests))
+    return Session(server.url, "user", "secret", timeouts=Timeouts(5, 5), pacing=pacing)
+
+
+def test_who_is_told_to_stop_does_not_send_a_change_again(
+    server: ScriptedServer, time: FakeTime
+) -> None:
+    """What the server put off was not done, and the error says so."""
+    server.on("POST", CREATE, Answer(503, {"Message": "later"}, {"Retry-After": "9"}))
+    with pytest.raises(errors.Throttled, match=r"later.*asks to wait 9 s; told to stop"):
+        clusters.create_nodes(stopping(server, time), "c", request())
+    assert (ids(server.requests), time.slept) == (["rid"], [])
+
+
+def test_a_reply_that_is_lost_when_told_to_stop_stays_unconfirmed(
+    server: ScriptedServer, time: FakeTime
+) -> None:
+    """It was asked about once, and the next pass asks again."""
+    server.on("POST", CREATE, Answer(fault="reset"))
+    server.on("GET", NODES, NEVER)
+    with pytest.raises(errors.MutationUnconfirmed, match="request id rid"):
+        clusters.create_nodes(stopping(server, time), "c", request())
+    assert (ids(server.seen("POST", CREATE)), time.slept) == (["rid"], [])
+
+
+@pytest.mark.parametrize("answer", [Answer(502, {}), Answer(fault="reset")])
+def test_who_is_told_to_stop_does_not_read_again(
+    server: ScriptedServer, time: FakeTime, answer: Answer
+) -> None:
+    """The trouble of the only try is the error, at once."""
+    server.on("GET", STATUS, answer)
+    with pytest.raises(errors.CycleCloudError):
+        clusters.get_cluster_status(stopping(server, time), "c", nodes=False)
+    assert (len(server.requests), time.slept) == (1, [])
 
 
 def test_a_change_is_not_asked_for_again_before_the_server_said_so(

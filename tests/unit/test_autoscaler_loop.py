@@ -8,8 +8,9 @@ import pytest
 from builders.fake_scheduler import FakeScheduler
 from builders.nodes import an_htc_cluster
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
-from hpc.autoscale.autoscaler.repeating import MAX_PAUSE, NOTICE_WITHIN
+from hpc.autoscale.autoscaler.repeating import MAX_PAUSE
 from hpc.autoscale.ccbindings.errors import Throttled
+from hpc.autoscale.ccbindings.pacing import NOTICE_WITHIN
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
 from hpc.autoscale.util import SingletonFileLock

@@ -23,6 +23,8 @@ from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telemetry import OFF, PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
+from hpc.autoscale.ccbindings.pacing import Stop
+from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError, counted
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -75,6 +77,7 @@ class Autoscaler:
         self._driver_is_fresh = True
         self._interval: float | None = None
         self._loop_lock: LoopLock | None = None
+        self._stop: Stop | None = config.get(TOLD_TO_STOP)
         self._readings = Readings()
         self.dry_run = dry_run or bool(config.get("read_only"))
         self._clock = clock
@@ -207,7 +210,8 @@ class Autoscaler:
         """Passes with `interval` seconds between the end of one and the start of the next; how many
         were done.
 
-        Ends after the pass in hand once `stop_event` is set or `should_stop()` is true. A pass that
+        Ends after the pass in hand once `stop_event` is set or `should_stop()` is true; that pass
+        waits for no server any more, as one that asks for a pause. A pass that
         fails is reported and followed by a longer pause: twice as long for each failure in a row,
         up to MAX_PAUSE, and never shorter than an error's `retry_after`. A pass that finds its lock
         taken, as by a command, is skipped and reported; the next one comes after the usual pause.
@@ -215,7 +219,7 @@ class Autoscaler:
         loop of this machine has one of the clusters, passes fail.
         """
         self._interval = interval
-        stop = stopper(stop_event, should_stop)
+        self._stop = stop = stopper(stop_event, should_stop)
         self._loop_lock = new_loop_lock()
         try:
             return run_repeatedly(self.run_once, interval, stop, self._reporter, self._clock)
@@ -291,6 +295,8 @@ class Autoscaler:
             key: value if key.startswith("_") else copy.deepcopy(value)
             for key, value in self.config.items()
         }
+        if self._stop is not None:
+            config[TOLD_TO_STOP] = self._stop
         if self.dry_run:
             config.update(read_only=True, lock_file=None)
         return config

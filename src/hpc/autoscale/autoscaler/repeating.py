@@ -12,16 +12,13 @@ from typing import Protocol
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import SKIPPED, PassError, PassSummary
+from hpc.autoscale.ccbindings.pacing import Stop, wait_unless
 from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
 from hpc.autoscale.plaintext import on_one_line
-
-Stop = Callable[[], bool]
 
 # The longest pause after passes that failed, in seconds, unless the interval or the server asks for
 # more.
 MAX_PAUSE = 300.0
-# How long, in seconds, a request to stop may go unnoticed while waiting for the next pass.
-NOTICE_WITHIN = 0.5
 
 
 class PassSkippedError(MultipleInstancesError):
@@ -76,7 +73,7 @@ def run_repeatedly(
             reporter.pass_failed(outcome, failures, pause)
         else:
             failures = 0
-        _wait(pause, stop, clock)
+        wait_unless(stop, pause, clock.sleep)
     return passes
 
 
@@ -88,11 +85,3 @@ def _outcome(run_once: Callable[[], PassSummary], is_first: bool) -> PassSummary
     except PassSkippedError as error:
         return PassError(SKIPPED, on_one_line(str(error)))
     return faults.found[0] if summary is None else summary
-
-
-def _wait(seconds: float, stop: Stop, clock: Clock) -> None:
-    """Sleep in short pieces, so that a request to stop is noticed soon."""
-    while seconds > 0 and not stop():
-        piece = min(seconds, NOTICE_WITHIN)
-        clock.sleep(piece)
-        seconds -= piece

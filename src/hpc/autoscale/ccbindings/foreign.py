@@ -102,9 +102,8 @@ def patiently(call: Callable[[], T], pacing: Pacing, attempts: int | None = None
         except errors.CycleCloudUnreachable as error:
             error.waited = pacing.now() - began
             warn_of_try(error, attempt, attempts)
-            if attempt == attempts - 1:
+            if attempt == attempts - 1 or not pacing.back_off(attempt, error.waited):
                 raise
-            pacing.back_off(attempt, error.waited)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 

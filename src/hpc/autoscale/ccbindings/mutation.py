@@ -81,10 +81,9 @@ class Mutation(Generic[T]):
             recovered = self._recovered(outcome.error, left) if outcome.in_doubt else None
             if recovered is not None:
                 return recovered
-            if not left:
+            waited = getattr(outcome.error, "waited", 0.0)
+            if not left or not (outcome.will_wait or pacing.back_off(attempt, waited)):
                 raise self._unconfirmed(str(outcome.error)) if lingers else outcome.error
-            if not outcome.will_wait:
-                pacing.back_off(attempt, getattr(outcome.error, "waited", 0.0))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _attempt(self, lingers: bool, left: int) -> tuple[ResponseStatus, T] | FailedAttempt:

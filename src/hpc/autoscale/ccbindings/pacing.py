@@ -3,7 +3,8 @@
 Two things decide: the back-off between attempts, and the time for which a server asks to be left
 alone (its Retry-After header).
 
-`Pacing` says how patient a session is and holds its clock, so that tests need no real time.
+`Pacing` says how patient a session is and holds its clock, so that tests need no real time. A
+process that is told to stop waits no longer, and what was waited for is given up.
 `NotBefore` remembers what servers have asked for, for the whole process: a new session to the same
 server keeps the old one's promise.
 """
@@ -19,6 +20,20 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.errors import CycleCloudError
 
 _waits = logging.getLogger("cyclecloud.waits")
+
+NOTICE_WITHIN = 0.5
+"""How long, in seconds, a request to stop may go unnoticed during a pause."""
+
+Stop = Callable[[], bool]
+
+
+def wait_unless(stop: Stop, seconds: float, sleep: Callable[[float], None]) -> bool:
+    """Sleep in short pieces, so that a request to stop is noticed soon; whether nobody asked."""
+    while seconds > 0 and not stop():
+        piece = min(seconds, NOTICE_WITHIN)
+        sleep(piece)
+        seconds -= piece
+    return not stop()
 
 
 @dataclass(frozen=True)
@@ -79,7 +94,7 @@ class Pacing:
     read is asked again after `ceiling` at the latest, and a loop comes back by then. At most
     `longest_wait` is waited within a call. `now` is a clock that never jumps and `sleep` waits on
     that same clock; `wall_clock` is Unix time, needed only where a server gives a date and does not
-    say what time it has itself.
+    say what time it has itself. Once `told_to_stop` says so, nothing is waited for.
     """
 
     attempts: int = 4
@@ -92,21 +107,30 @@ class Pacing:
     wall_clock: Callable[[], float] = time.time
     jitter: Callable[[], float] = random.random
     not_before: NotBefore = field(default=PROCESS_WIDE)
+    told_to_stop: Stop | None = None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; False when that was given up, because the process is told to stop."""
+        if self.told_to_stop is not None:
+            return wait_unless(self.told_to_stop, seconds, self.sleep)
+        if seconds > 0.0:
+            self.sleep(seconds)
+        return True
 
     def come_back_after(self, asked: float) -> float:
         """After how many seconds to come back to a server that has asked for so many."""
         return min(asked, self.ceiling)
 
-    def back_off(self, attempt: int, waited: float = 0.0) -> None:
-        """Wait after failed attempt number `attempt` (from 0).
+    def back_off(self, attempt: int, waited: float = 0.0) -> bool:
+        """Wait after failed attempt number `attempt` (from 0); False when there is to be no other
+        one, because the process is told to stop.
 
         The nominal delay doubles with each attempt; the wait is between half of it and all of it.
         The seconds that the attempt itself `waited` for an answer are taken off.
         """
         nominal = min(self.longest_delay, self.first_delay * 2.0**attempt)
         delay = nominal * (0.5 + self.jitter() / 2) - waited
-        if delay > 0.0:
-            self.sleep(delay)
+        return self.wait(delay)
 
 
 def warn_of_try(error: CycleCloudError, attempt: int, attempts: int) -> None:

@@ -81,9 +81,8 @@ class Session:
                 raise
             except errors.CycleCloudUnreachable as error:
                 warn_of_try(error, attempt, attempts)
-                if is_last:
+                if is_last or not self.pacing.back_off(attempt, error.waited):
                     raise
-                self.pacing.back_off(attempt, error.waited)
                 continue
             if reply.succeeded:
                 return reply
@@ -92,7 +91,8 @@ class Session:
                 raise refusal
             if self.asked_to_wait(reply) is None:
                 warn_of_try(refusal, attempt, attempts)
-                self.pacing.back_off(attempt)
+                if not self.pacing.back_off(attempt):
+                    raise refusal
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def send(
@@ -105,7 +105,8 @@ class Session:
         """Send one request; returns its reply, whatever the status.
 
         First the time passes for which the server asked to be left alone. Raises Throttled, without
-        sending, when that time is too long; CycleCloudUnreachable when no reply comes.
+        sending, when that time is too long or the process is told to stop; CycleCloudUnreachable
+        when no reply comes.
         """
         self._await_turn(method, path)
         url = self.url + path + _encoded(query)
@@ -219,7 +220,9 @@ class Session:
             again = self.pacing.come_back_after(wait)
             raise errors.Throttled(self.url + path, asked.status_code, asked.message, again, advice)
         logging.info("%s asks to wait, trying again in %.1f s: %s", self.url, wait, asked.message)
-        self.pacing.sleep(wait)
+        if not self.pacing.wait(wait):
+            advice = f"the server asks to wait {wait:.0f} s; told to stop, this pass ends"
+            raise errors.Throttled(self.url + path, asked.status_code, asked.message, wait, advice)
 
 
 def path_of(*segments: str) -> str:

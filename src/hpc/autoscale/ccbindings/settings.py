@@ -12,6 +12,9 @@ from hpc.autoscale.ccbindings.transport import LONGEST_CONNECT, Timeouts
 from hpc.autoscale.ccbindings.waits import waits_for
 from hpc.autoscale.errors import ConfigurationException
 
+TOLD_TO_STOP = "_told_to_stop"
+"""The entry of a configuration with the function that says whether this process is told to stop."""
+
 
 def text(settings: Mapping[str, Any], key: str) -> str:
     """A text that is required. No error message shows its value, which may be the password."""
@@ -63,7 +66,13 @@ def pacing(settings: Mapping[str, Any]) -> Pacing:
         )
     longest = _seconds(retry, "retry.max_retry_after", default.longest_wait, least=0.0)
     ceiling = _seconds(retry, "retry.ceiling", default.ceiling, least=0.0)
-    return Pacing(attempts, longest_wait=longest, ceiling=ceiling, not_before=waits_for(settings))
+    return Pacing(
+        attempts,
+        longest_wait=longest,
+        ceiling=ceiling,
+        not_before=waits_for(settings),
+        told_to_stop=settings.get(TOLD_TO_STOP),
+    )
 
 
 def _seconds(settings: Mapping[str, Any], path: str, default: float, least: float = 1e-3) -> float:

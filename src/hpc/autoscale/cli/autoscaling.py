@@ -7,11 +7,11 @@ import signal
 import sys
 import threading
 from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import (
@@ -21,6 +21,7 @@ from hpc.autoscale.autoscaler import (
     hooks,
 )
 from hpc.autoscale.autoscaler.passes import READING_THE_CLUSTER
+from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.job_text import Analysis, print_analysis, print_jobs, reasons_of
@@ -71,9 +72,8 @@ class AutoscalingCommands(CommandLine):
         that are idle."""
         if dry_run or config.get("read_only"):
             return self._dry_run(config, output_columns, output_format, long)
-        autoscaler = self._autoscaler(config, dry_run)
-        with stop_on_signals():
-            summary = autoscaler.run_once()
+        with finishing(config) as patient:
+            summary = self._autoscaler(patient, dry_run).run_once()
         return self._conclude(config, summary, output_columns, output_format, long)
 
     def _dry_run(
@@ -229,6 +229,14 @@ class SummaryReporter(LogReporter):
         """Print the error, and in how many seconds the next pass begins."""
         super().pass_failed(error, failures, pause)
         warn("%s; next pass in %.0f s", error, pause)
+
+
+@contextmanager
+def finishing(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A context in which a signal lets what is being done finish; it gives the configuration with
+    which no server is waited for after that."""
+    with stop_on_signals() as stop:
+        yield {**config, TOLD_TO_STOP: stop.is_set}
 
 
 # SIGHUP, where there is such a signal

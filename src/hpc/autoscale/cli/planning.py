@@ -14,7 +14,7 @@ from typing import Any
 from hpc.autoscale.autoscaler import PassSummary, hooks
 from hpc.autoscale.autoscaler.commanding import BOUNDS
 from hpc.autoscale.ccbindings import new_cluster_bindings
-from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, finishing
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.plan_text import print_plan
 from hpc.autoscale.errors import AutoscaleError
@@ -100,8 +100,8 @@ class PlanCommands(CommandLine):
         """The pass that does what was planned and nothing else; the lock is held."""
         bounded = {**plan.config_of_a_pass(config), BOUNDS: Bounds(plan).objection}
         reporter = SummaryReporter(errors=False)
-        with stop_on_signals():
-            return self._autoscaler(bounded, dry_run=False, reporter=reporter).run_locked()
+        with finishing(bounded) as patient:
+            return self._autoscaler(patient, dry_run=False, reporter=reporter).run_locked()
 
 
 def _check_cluster(plan_file: str, plan: PassPlan, config: Config) -> None:

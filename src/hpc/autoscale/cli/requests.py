@@ -15,7 +15,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.serving import report
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
-from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, finishing
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.clock import in_utc
@@ -89,11 +89,11 @@ class RequestCommands(CommandLine):
             return
         arrays = _arrays(name, corecount, instancecount, file)
         reporter = SummaryReporter(errors=False)
-        with stop_on_signals():
+        with finishing(config) as patient:
             summary = report(
                 config,
                 self._state_home(config),
-                lambda: self._autoscaler(config, False, reporter),
+                lambda: self._autoscaler(patient, False, reporter),
                 arrays,
                 request_set,
                 expiration,

@@ -17,9 +17,10 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import LogReporter, PassSummary
 from hpc.autoscale.autoscaler.faults import HookError
 from hpc.autoscale.autoscaler.repeating import run_repeatedly, stopper
+from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.autoscaling import DryPass, SummaryReporter, stop_on_signals
+from hpc.autoscale.cli.autoscaling import DryPass, SummaryReporter, finishing, stop_on_signals
 from hpc.autoscale.cli.autostop import AutostopCommands
 from hpc.autoscale.cli.base import Config, begin_to_boot
 from hpc.autoscale.cli.common import CommonCLI
@@ -269,8 +270,8 @@ class _AzScaleCLI(
             reporter: LogReporter = SummaryReporter(errors=False)
             if log_format == "json":
                 reporter = ServiceLog("json")
-            with stop_on_signals():
-                summary = self._autoscaler(config, dry_run, reporter).run_once()
+            with finishing(config) as patient:
+                summary = self._autoscaler(patient, dry_run, reporter).run_once()
             return self._conclude(config, summary, output_columns, output_format, long)
         seconds = interval or _configured_interval(config)
         columns = self._columns(config, output_columns, "autoscale", output_format)
@@ -281,7 +282,8 @@ class _AzScaleCLI(
         self._tell = loop_reporter.tell
         with stop_on_signals() as stop, telling_of_waits(loop_reporter.tell):
             if dry_run:
-                self._rehearse_repeatedly(config, seconds, loop_reporter, stop)
+                patient = {**config, TOLD_TO_STOP: stop.is_set}
+                self._rehearse_repeatedly(patient, seconds, loop_reporter, stop)
             else:
                 self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
         return DemandResult([], [], [], [])

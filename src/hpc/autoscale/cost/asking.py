@@ -62,7 +62,7 @@ class PatientSession:
             if wait is None:
                 self._pacing.back_off(attempt)
             else:
-                self._pacing.sleep(wait)
+                self._pacing.wait(wait)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def _exchange(
