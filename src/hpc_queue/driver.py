@@ -31,9 +31,11 @@ from hpc.autoscale.results.verdicts import Stand, Verdict
 from hpc.autoscale.workers import MeanRunTime, WorkerDemand, WorkerJob, in_nodearrays
 from hpc.autoscale.workers.keeping import is_booting
 from hpc_queue.attendant import Silence, give_up
+from hpc_queue.errors import BrokerUnreachable, QueueError
+from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
-from hpc_queue.stored import WorkerRecord
+from hpc_queue.stored import WorkerRecord, state_of
 
 # how many of the newest runs are told apart from their mean
 _NEWEST = 100
@@ -90,6 +92,8 @@ class QueueDriver(SchedulerDriver):
         self._read_only = False
         # how many workers are wanted, by definition
         self._wanted: dict[str, int] = {}
+        # by definition: the job that stands for all of it, where workers are wanted by number
+        self._standing: dict[str, str] = {}
         # the weights of regions of this pass
         self._weights: dict[str, float] = {}
         # by definition: what the store said last of ended runs, and the mean of their times
@@ -132,7 +136,9 @@ class QueueDriver(SchedulerDriver):
         self._wanted = {name: demand.workers for name, demand in by_number.items()}
         others = self._wanted_by_kind(queue, found)
         jobs = build_jobs(others, lambda each: self._job(queue, each), name=lambda each: each.kind)
-        jobs += [job for demand in by_number.values() for job in demand.jobs()]
+        workers = [job for demand in by_number.values() for job in demand.jobs()]
+        self._standing = {job.demand.name: job.name for job in workers}
+        jobs += workers
         hosts = sorted(_by_host(self._workers).items())
         return jobs, [_scheduler_node(host, workers, busy) for host, workers in hosts]
 
@@ -246,6 +252,21 @@ class QueueDriver(SchedulerDriver):
             places = [in_nodearrays(definition.nodearrays, not self._weights)]
         constraints = [wanted.takes, *_needs(definition), *places]
         return Job(wanted.kind, constraints, iterations=wanted.waiting)
+
+    def name_of_job(self, name: str) -> str:
+        """Elements that wait are handed over with all of their demand class, or as the workers of
+        their definition."""
+        try:
+            job, low, high = self._opened_queue.find(name)
+        except BrokerUnreachable:
+            raise
+        except QueueError:  # it is no id of a job
+            return name
+        waits = self._opened_queue.store.states(job.id)[low:high]
+        if not any(state_of(byte) is State.Waiting for byte in waits):
+            return name
+        kind = job.spec.demand_class()
+        return self._standing.get(job.spec.definition, kind)
 
     def explain_job(self, job: Job, verdict: Verdict) -> None:
         """Keep why jobs of a demand class wait, for `hpcq stat` and `hpcq top`."""

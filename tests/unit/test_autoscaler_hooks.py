@@ -9,7 +9,7 @@ import pytest
 
 from builders.fake_scheduler import FakeScheduler, cluster, idle_cluster, now, run, scheduler
 from builders.grid_cli import GridCLI
-from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.autoscaler import Autoscaler, hooks
 from hpc.autoscale.autoscaler.faults import Faults, HookError
 from hpc.autoscale.errors import AutoscaleError, one_line_and_where
 from hpc.autoscale.testing import a_host, a_job
@@ -112,6 +112,15 @@ def test_what_a_hook_of_the_start_raises_names_it(run, scheduler, monkeypatch, h
     with pytest.raises(KeyError) as raised:
         run()
     assert one_line_and_where(raised.value) == f"FakeScheduler(fake).{hook}: KeyError: 'slots'"
+
+
+@pytest.mark.parametrize("answer", [None, "", 7, Garbled()])
+def test_a_name_of_a_job_that_is_none_names_the_hook(scheduler, monkeypatch, answer):
+    """And a driver that says nothing of it has the name that users have."""
+    assert hooks.name_of_job(scheduler, "17") == "17"
+    monkeypatch.setattr(scheduler, "name_of_job", lambda name: answer, raising=False)
+    with pytest.raises(HookError, match="expected the name of a job to be returned, found"):
+        hooks.name_of_job(scheduler, "17")
 
 
 def test_hosts_that_are_listed_twice_are_a_note(run, scheduler):

@@ -88,6 +88,15 @@ def new_queue(driver: SchedulerDriver, config: dict[str, Any]) -> NodeQueue:
     return found
 
 
+def name_of_job(driver: SchedulerDriver, name: str) -> str:
+    """The name of the job that stands for the one that users call `name`. HookError for what is no
+    text."""
+    found: object = ask(driver.name_of_job, name)
+    if not isinstance(found, str) or not found:
+        raise _error(driver.name_of_job, "the name of a job", found)
+    return found
+
+
 def read(
     driver: SchedulerDriver, config: dict[str, Any], again: bool = False
 ) -> tuple[list[Job], list[SchedulerNode]]:

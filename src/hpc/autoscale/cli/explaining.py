@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
-from hpc.autoscale.autoscaler import PassSummary, learning
+from hpc.autoscale.autoscaler import PassSummary, hooks, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autostop.decision import Answer
@@ -125,11 +125,14 @@ def look(
 ) -> Scene:
     """A pass that ends when its demand is known, and what it saw. `name`: of the job that will be
     asked about, if any. Raises what keeps it from looking."""
-    queue, seen, hosts = Queue(name), [], dict[str, HostState]()
+    queue, seen, hosts = Queue(), [], dict[str, HostState]()
+    standing_for = [name]
 
     def watched(config: Config, driver: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = new_calculator(config, driver)
-        queue.watch(calculator)
+        if name and not any(getattr(job, "name", None) == name for job in jobs):
+            standing_for[0] = hooks.name_of_job(driver, name)
+        queue.watch(calculator, standing_for[0])
         seen.append((calculator, list(jobs)))
         hosts.update(known_states(config))
         return calculator, jobs
@@ -164,6 +167,7 @@ def look(
         ask_again=_asking_again(config, new_driver, new_calculator),
         is_timed=_is_timed(config),
         hosts=hosts,
+        handed_over="" if standing_for[0] == name else standing_for[0],
     )
 
 
@@ -248,7 +252,7 @@ def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:
 
 def _of(kind: str, name: str, scene: Scene) -> Verdict:
     """The verdict on what somebody names: a job before a node, and a node before a bucket."""
-    is_job = kind in ("", "job") and name in scene.known_jobs()
+    is_job = kind in ("", "job") and bool(scene.handed_over or name in scene.known_jobs())
     if kind == "job" or is_job:
         return explain_job(name, scene)
     node = find_node(name, scene) if kind in ("", "node") else None

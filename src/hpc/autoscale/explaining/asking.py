@@ -69,13 +69,9 @@ class Granted(NamedTuple):
 
 
 class Queue:
-    """The jobs of a pass in the order in which they are placed, and the engine's state before.
+    """The jobs of a pass in the order in which they are placed, and the engine's state before."""
 
-    `name`: of the job that will be asked for, whose turn is remembered as it was.
-    """
-
-    def __init__(self, name: str = "") -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._is_exact = True
         # the turn before which it is not known yet whether the engine alone can place all jobs
         self._unknown: int | None = None
@@ -86,8 +82,9 @@ class Queue:
         self._turns: dict[int, int] = {}
         self._ahead: tuple[int, Supposition] | None = None
 
-    def watch(self, calculator: DemandCalculator) -> None:
-        """Remember what the calculator is given to place from now on."""
+    def watch(self, calculator: DemandCalculator, name: str = "") -> None:
+        """Remember what the calculator is given to place from now on. `name`: of the job that will
+        be asked for, whose turn is remembered as it was."""
         place = calculator.place
 
         def watched(jobs: Sequence[Job], listener: Listener | None = None) -> list[Outcome]:
@@ -102,7 +99,7 @@ class Queue:
             for job in jobs:
                 self._turns.setdefault(id(job), len(self._jobs))
                 self._jobs.append((job, job.remaining))
-            turn = next((n for n, job in enumerate(jobs) if job.name == self._name), None)
+            turn = next((n for n, job in enumerate(jobs) if job.name == name), None)
             if first or turn is None or not self._is_exact:
                 return place(jobs, listener)
             outcomes = place(jobs[:turn], listener) if turn else []

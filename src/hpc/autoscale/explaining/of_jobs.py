@@ -30,7 +30,27 @@ LONGEST_REASON = 300
 
 
 def explain_job(name: str, scene: Scene) -> Verdict:
-    """The verdict on a job by its name, with what would let it start when it waits."""
+    """The verdict on a job by its name, with what would let it start when it waits. One that waits
+    with others, for which another job stands, may run in part."""
+    if scene.handed_over:
+        return _handed_over(name, scene)
+    return _explain(name, scene)
+
+
+def _handed_over(name: str, scene: Scene) -> Verdict:
+    """The verdict on a job for which the driver hands over another."""
+    other = scene.handed_over
+    mine = [node for node in scene.nodes if name in node.assignments]
+    if other not in scene.known_jobs():
+        text = f"it is handed over as {other!r}, of which nothing more is wanted now"
+        verdict = _simple(name, "NotInQueue", text)
+    else:
+        verdict = _explain(other, scene).about_another(f"job {name} (handed over as {other})")
+    return _partly(verdict, mine) if mine else verdict
+
+
+def _explain(name: str, scene: Scene) -> Verdict:
+    """The verdict on a job of the queue."""
     job = next((job for job in scene.jobs if getattr(job, "name", None) == name), None)
     if name in scene.set_aside:
         reason = in_words(scene.set_aside[name], LONGEST_REASON)

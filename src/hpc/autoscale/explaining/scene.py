@@ -48,6 +48,7 @@ class Scene:
     - `ask_again`: what a job gets of another such pass, with a change; None where nobody can ask
     - `is_timed`: whether a pass may come to something else when it has more time, or less
     - `hosts`: what is known of the workers of hosts on premises, by name
+    - `handed_over`: the name of the job that stands for the one that was asked about, if another
     - `fate`: what becomes of a node in the next pass; None where nobody can ask
     """
 
@@ -62,6 +63,7 @@ class Scene:
     ask_again: AskAgain | None = None
     is_timed: bool = False
     hosts: Mapping[str, HostState] = field(default_factory=dict)
+    handed_over: str = ""
 
     @property
     def nodes(self) -> list[Node]:

@@ -166,6 +166,15 @@ class SchedulerDriver(ABC):
         no longer handed over. What is raised is noted and harms nothing.
         """
 
+    def name_of_job(self, name: str) -> str:
+        """The name of the job that stands for the one that users call `name`, among the jobs that
+        were read last: for schedulers several of whose jobs are handed over as one.
+
+        `azscale explain` asks it of a name. One that stands for no job says that nothing is wanted
+        for it.
+        """
+        return name
+
     @property
     def has_place_for_verdicts(self) -> bool:
         """Whether `explain_job` does anything: whether a subclass has one."""

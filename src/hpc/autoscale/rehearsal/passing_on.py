@@ -158,6 +158,10 @@ class PassingDriver(SchedulerDriver):
         """The driver's."""
         return self.driver.has_place_for_verdicts
 
+    def name_of_job(self, name: str) -> str:
+        """As the driver says."""
+        return self.driver.name_of_job(name)
+
     @property
     def has_place_for_requests(self) -> bool:
         """The driver's."""
