@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
-from hpc.autoscale.output import given_up, write_no_more
+from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams, write_no_more
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
 from hpc_queue import embedded, submission, views
@@ -60,13 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def code_of(run: Callable[[], int]) -> int:
     """The exit code of a command; what goes wrong is said in one line."""
+    prepare_streams()
     try:
         try:
             code = run()
-        except SystemExit:  # help ends the process by itself
+        except SystemExit as end:  # help ends the process by itself
             print(end="", flush=True)
-            raise
+            if end.code or not is_lost(sys.stdout):
+                raise
+            code = 0
         print(end="", flush=True)
+        if code < 2 and is_lost(sys.stdout):
+            raise QueueError(CLOSED)
         return code
     except AutoscaleError as error:
         print(f"hpcq: {one_line(error)}", file=sys.stderr)

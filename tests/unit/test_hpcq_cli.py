@@ -473,6 +473,46 @@ def test_an_output_that_cannot_be_written_is_told_in_a_line(queue, words):
     assert (done.returncode, done.stderr) == (2, said)
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["stat"], 2),
+        (["sub", "--", "true"], 2),
+        (["log", "1", "--raw"], 2),
+        (["top", "--once"], 2),
+        (["--help"], 2),
+        (["wait", "1"], 0),
+    ],
+)
+def test_an_output_that_is_closed_is_told_in_a_line(queue, words, code):
+    """As by `hpcq stat >&-`; a command that has nothing to say ends as ever."""
+    queue.submit(a_spec("echo", "hello"))
+    work(queue)
+    done = in_a_shell("'{python}' -m hpc_queue.cli \"$@\" >&-", words)
+    said = "hpcq: standard output is closed: nothing was printed\n" if code else ""
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+def test_characters_that_a_stream_has_not_are_shown_as_escapes(queue):
+    """Of names of jobs, where the caller's encoding is ASCII."""
+    queue.submit(a_spec("true", name="é"))
+    done = in_a_shell("PYTHONIOENCODING=ascii '{python}' -m hpc_queue.cli \"$@\"", ["stat"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1  \\xe9  " in done.stdout
+
+
+def in_a_shell(text, words):
+    """What a shell has made of a text with the words as its arguments."""
+    return subprocess.run(
+        ["sh", "-c", text.format(python=os.sys.executable), "sh", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])},
+        cwd=Path(__file__).parents[2],
+    )
+
+
 def test_the_console_script_ends_with_the_code(queue, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["hpcq", "stat", "--ids"])
     with pytest.raises(SystemExit) as end:

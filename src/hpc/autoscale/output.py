@@ -1,7 +1,49 @@
-"""What a command does when its standard output cannot be written, as on a full disk."""
+"""What a command does with output that its caller's streams do not take: they are closed, have no
+such characters, or cannot be written, as on a full disk."""
 
+import io
 import os
-from typing import TextIO
+import sys
+from typing import Any, TextIO
+
+CLOSED = "standard output is closed: nothing was printed"
+"""What to say where `is_lost` of stdout."""
+
+
+def prepare_streams() -> None:
+    """Let what is written to a stream that the caller has closed go nowhere, as in `azscale
+    autoscale >&-`: a pass is not lost for it. Let characters that the caller's encoding has not be
+    shown as escapes, and not end a command: names of jobs, and the mark of what is cut."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_Nowhere()), encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+class _Nowhere(io.FileIO):
+    """A stream that the caller has closed. `lost`: something was written to it."""
+
+    lost = False
+
+    def __init__(self) -> None:
+        super().__init__(os.devnull, "wb")
+
+    def write(self, data: Any, /) -> int:
+        self.lost = True
+        return super().write(data)
+
+
+def is_lost(stream: TextIO) -> bool:
+    """Whether something was written to a stream that `prepare_streams` has found closed."""
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    if not isinstance(raw, _Nowhere):
+        return False
+    stream.flush()
+    return raw.lost
 
 
 def write_no_more(stream: TextIO) -> None:
