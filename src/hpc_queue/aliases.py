@@ -11,6 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.plaintext import on_one_line
 from hpc_queue import cli, submission, views
@@ -39,7 +40,7 @@ def _as_cyclone(run: Callable[[Sequence[str]], int], words: Sequence[str]) -> in
 
 def qsub(words: Sequence[str]) -> int:
     """Submit a script; prints the id, and for an array the id of its last element."""
-    parser = argparse.ArgumentParser("qsub")
+    parser = CommandParser("qsub")
     parser.add_argument("-j", "--job-name", dest="name")
     parser.add_argument("-q", "--queue")
     parser.add_argument("-r", "--retries", type=int)
@@ -67,8 +68,8 @@ def _found(queue: Queue, options: argparse.Namespace) -> list[Job]:
     ]
 
 
-def _parser(name: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(name)
+def _parser(name: str) -> CommandParser:
+    parser = CommandParser(name)
     parser.add_argument("-q", "--queue", required=True)
     parser.add_argument("-i", "--job-id")
     return parser

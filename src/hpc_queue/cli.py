@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
 from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams, write_no_more
 from hpc.autoscale.plaintext import on_one_line
@@ -38,6 +39,7 @@ from hpc_queue.stored import Job
 Options = argparse.Namespace
 _TIMED_OUT = 124
 _POLL = 0.3
+_MOST_SLOTS = 10_000
 _ALIASES = ("qsub", "qstat", "qdel", "qlog")
 _MARK = "# written by hpcq install-aliases"
 
@@ -104,9 +106,9 @@ def console_main() -> None:
     raise SystemExit(main())
 
 
-def new_parser() -> argparse.ArgumentParser:
+def new_parser() -> CommandParser:
     """All commands with their options."""
-    parser = argparse.ArgumentParser("hpcq", description="A queue of very many short jobs.")
+    parser = CommandParser("hpcq", description="A queue of very many short jobs.")
     parser.add_argument(
         "-C", "--config", help=f"autoscale.json with the section hpcq (default: ${CONFIG_VARIABLE})"
     )
@@ -114,7 +116,8 @@ def new_parser() -> argparse.ArgumentParser:
 
     def add(name: str, run: Callable[[Options], int], text: str) -> argparse.ArgumentParser:
         found = commands.add_parser(name, help=text, description=text)
-        found.set_defaults(run=run)
+        found.set_defaults(run=run, cmd=name)
+        parser.commands[name] = found
         return found
 
     one = add("sub", sub, "submit a script, or a command after --; prints the id")
@@ -198,7 +201,7 @@ def sub(options: Options) -> int:
     """Submit a job and print its id."""
     given = {**vars(options)}
     file, commands = given.pop("file"), given.pop("commands")
-    for key in ("run", "config", "words"):
+    for key in ("run", "cmd", "config", "words"):
         given.pop(key)
     wanted = submission.read_submission(Options(**given), file, options.words, commands)
     queue = _open(options)
@@ -416,8 +419,8 @@ def worker(options: Options) -> int:
     """Run a worker until it leaves."""
     from hpc_queue.worker import run_worker  # it brings Celery
 
-    if options.slots < 1:
-        raise QueueError(f"--slots: expected 1 or more, found {options.slots}")
+    if not 1 <= options.slots <= _MOST_SLOTS:
+        raise QueueError(f"--slots: expected 1 to {_MOST_SLOTS}, found {options.slots}")
     if options.hostname is not None and options.hostname.split() != [options.hostname]:
         # the name of the worker begins with it, and is a word of what the store keeps
         raise QueueError(f"--hostname: expected one word, found {options.hostname!r}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.errors import unreadable
 from hpc_queue.errors import QueueError
 from hpc_queue.model import DEFAULT_PRIORITY, LONGEST_NAME, MOST_TEXT, ElementId, JobSpec
@@ -69,7 +70,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class _LineParser(argparse.ArgumentParser):
+class _LineParser(CommandParser):
     """Reads the options in a line of a script."""
 
     where = ""
@@ -83,9 +84,13 @@ def read_submission(
 ) -> Submission:
     """What the options, a file or words or a text of commands ask for. QueueError says what is
     wrong."""
-    text = commands if commands is not None else _text_of(file) if file else None
-    if (text is None) == (not words):
-        raise QueueError("expected a file with a script, or a command after --, and not both")
+    given_ways = sum((commands is not None, file is not None, bool(words)))
+    if given_ways != 1:
+        raise QueueError(
+            "expected a file with a script, or a command after --, or -c with a text: one of"
+            f" these, found {given_ways or 'none'}"
+        )
+    text = _text_of(file) if file is not None else commands
     options = _options_of(file or "the script", text) if text is not None else {}
     options.update({key: value for key, value in vars(given).items() if value is not None})
     name = Path(file).name if file else Path(words[0]).name or words[0] if words else "commands"
@@ -98,12 +103,13 @@ def submission_of(command: Mapping[str, Any], options: Mapping[str, Any]) -> Sub
     each: Sequence[Mapping[str, str]] = ()
     first, step, count = 1, 1, 1
     is_array = False
-    if options.get("array") and options.get("array_file"):
+    options = {key: value for key, value in options.items() if value is not None}
+    if "array" in options and "array_file" in options:
         raise QueueError("expected either --array or --array-file, found both")
-    if options.get("array"):
+    if "array" in options:
         first, step, count = parse_array(str(options["array"]))
         is_array = True
-    if options.get("array_file"):
+    if "array_file" in options:
         each = read_array_file(str(options["array_file"]))
         first, count, is_array = 0, len(each), True
     spec = JobSpec(
@@ -120,12 +126,12 @@ def submission_of(command: Mapping[str, Any], options: Mapping[str, Any]) -> Sub
         is_array=is_array,
         after=[str(_whole_job(text)) for text in options.get("after") or ()],
         after_any=bool(options.get("after_any")),
-        seconds=parse_time(str(options["time"])) if options.get("time") else 0.0,
+        seconds=parse_time(str(options["time"])) if "time" in options else 0.0,
         cpus=options.get("cpus"),
-        memory=parse_memory(str(options["mem"])) if options.get("mem") else None,
+        memory=parse_memory(str(options["mem"])) if "mem" in options else None,
         gpus=options.get("gpus"),
         reuse_workdir=bool(options.get("reuse_workdir")),
-        replacements=_replacements(options["params"], "--params") if options.get("params") else {},
+        replacements=_replacements(options["params"], "--params") if "params" in options else {},
     )
     return Submission(spec.checked(), each)
 
@@ -150,7 +156,7 @@ def _text_of(file: str) -> str:
 
 def _options_of(file: str, text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    parser = _LineParser(prog="", add_help=False)
+    parser = _LineParser(prog="hpcq sub", add_help=False)
     add_options(parser)
     for number, line in enumerate(text.splitlines()[:1000], 1):
         if line.strip() and not line.startswith("#"):

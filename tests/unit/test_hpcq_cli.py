@@ -474,6 +474,54 @@ def test_an_output_that_cannot_be_written_is_told_in_a_line(queue, words):
 
 
 @pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["stta"], "hpcq: error: there is no command 'stta'; did you mean 'stat'?"),
+        (["-Cx", "stta"], "hpcq: error: there is no command 'stta'; did you mean 'stat'?"),
+        (["-C", "x", "stta"], "hpcq: error: there is no command 'stta'; did you mean 'stat'?"),
+        (["sub", "--nme", "x"], "hpcq sub: error: there is no option '--nme'; did you mean"),
+        (["stat", "--jsn"], "hpcq stat: error: there is no option '--jsn'; did you mean '--json'?"),
+        (["--cnfig=x", "stat"], "hpcq: error: there is no option '--cnfig'; did you mean"),
+        (["sub", "-r", "x"], "hpcq sub: error: argument -r/--retries: expected a whole number"),
+    ],
+)
+def test_a_misspelt_word_is_told_in_a_line_with_a_guess(queue, capsys, words, expected):
+    """By the parser of azscale, as what is wrong with a value."""
+    with pytest.raises(SystemExit) as end:
+        cli.main(words)
+    said = capsys.readouterr().err
+    assert end.value.code == 2
+    assert said.startswith(expected) and said.count("\n") == 1
+
+
+def test_a_misspelt_word_of_a_script_is_told_with_a_guess(hpcq, tmp_path):
+    """With the number of its line."""
+    path = tmp_path / "typo.sh"
+    path.write_text("#!/bin/sh\n#HPCQ --nam x\n#HPCQ --prioritty 3\n")
+    said = "line 3: there is no option '--prioritty'; did you mean '--priority'?\n"
+    assert said in hpcq("sub", str(path), code=2)
+
+
+@pytest.mark.parametrize("option", ["--array", "--array-file", "--time", "--mem", "--params"])
+def test_an_option_without_a_text_is_refused(hpcq, queue, option):
+    """As of a variable of a shell that is not set: it is not as if it had not been given."""
+    assert hpcq("sub", option, "", "--", "true", code=2).startswith("hpcq: ")
+    assert not queue.store.job_ids()
+
+
+def test_what_is_submitted_is_given_once(hpcq):
+    """A file, a command, or a text of a script; an empty name of a file is no command."""
+    assert "found none" in hpcq("sub", code=2)
+    assert "found 2" in hpcq("sub", "-c", "true", "file", code=2)
+    assert "hpcq: : there is no such file" in hpcq("sub", "", code=2)
+
+
+def test_slots_beyond_reason_are_refused(hpcq):
+    """A worker makes something for each of them."""
+    assert "--slots: expected 1 to 10000" in hpcq("worker", "--slots", str(10**12), code=2)
+
+
+@pytest.mark.parametrize(
     ("words", "code"),
     [
         (["stat"], 2),

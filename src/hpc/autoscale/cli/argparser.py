@@ -109,7 +109,8 @@ class CommandParser(ArgumentParser):
 
     def _check_command(self, given: Sequence[str]) -> None:
         """Refuse a command line whose command is unknown, or has a stranger before it."""
-        for word in given:
+        words = iter(given)
+        for word in words:
             if not word.startswith("-"):
                 if word not in self.commands:
                     guess = did_you_mean(word, self.commands)
@@ -117,10 +118,13 @@ class CommandParser(ArgumentParser):
                         f"there is no command {word!r}{guess} ({self.prog} --help lists them)"
                     )
                 return
-            if word not in self._names:
+            name, has_value, _ = word.partition("=")
+            if word in self._names:
+                if self._option_string_actions[word].nargs is None:  # the next word is its value
+                    next(words, None)
+            elif word[:2] not in self._names and not (has_value and name in self._names):
                 some = next(iter(self.commands.values()))
-                is_of_commands = word.partition("=")[0] in some._names
-                if is_of_commands:
+                if name in some._names:
                     self.error(f"option {word!r} goes behind the command")
                 self._refuse(word)
 
