@@ -1,13 +1,16 @@
 """A queue on an embedded Redis of its own, and workers that are played, for tests of hpcq."""
 
+import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpc_queue import embedded, tickets
+import pytest
+
+from hpc_queue import cli, embedded, tickets
 from hpc_queue.model import JobSpec, Range, State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
@@ -43,6 +46,30 @@ def an_empty_queue(settings: Settings) -> Iterator[Queue]:
         yield queue
     finally:
         queue.close()
+
+
+@contextmanager
+def a_configured_queue(
+    home: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Queue]:
+    """The queue that the command line finds, with nothing in it."""
+    section = {"home": str(home), "definitions": {"default": {}, "short": {}}}
+    config = directory / "autoscale.json"
+    config.write_text(json.dumps({"hpcq": section}))
+    monkeypatch.setenv("HPCQ_CONFIG", str(config))
+    with an_empty_queue(Settings.load()) as queue:
+        yield queue
+
+
+def typist(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Types a command; its output. A command that fails has its code and what it complained."""
+
+    def type_in(*words: str, code: int = 0) -> str:
+        assert cli.main(words) == code
+        said = capsys.readouterr()
+        return said.out if code in (0, 1) else said.err
+
+    return type_in
 
 
 def a_spec(*words: str, name: str = "job", **fields: Any) -> JobSpec:
@@ -103,3 +130,10 @@ class PlayedWorker:
 def states(job: Job) -> dict[str, int]:
     """How many elements are in which state, without zeros."""
     return {state.name: job.counts[state] for state in State if job.counts[state]}
+
+
+def work(queue: Queue) -> None:
+    """All that waits runs."""
+    worker = PlayedWorker(queue)
+    worker.run_all()
+    worker.close()
