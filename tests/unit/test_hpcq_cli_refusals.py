@@ -84,10 +84,10 @@ def test_seconds_that_are_none_are_refused(queue, capsys, words, seconds):
             "cpus above 0, found 0: without --cpus an element takes one slot",
         ),
         (["--mem", "0g", "true"], "memory above 0, found 0: without --mem an element's is not"),
-        (["--cpus", "inf", "true"], "cpus of 0 to less than 1e+09, found inf"),
-        (["--cpus", "nan", "true"], "cpus of 0 to less than 1e+09, found nan"),
-        (["--cpus", "-1", "true"], "cpus of 0 to less than 1e+09, found -1"),
-        (["--mem", "10000000t", "true"], "memory of 0 to less than 1e+09, found 10240000000.0"),
+        (["--cpus", "inf", "true"], "cpus above 0 to less than 1e+09, found inf"),
+        (["--cpus", "nan", "true"], "cpus above 0 to less than 1e+09, found nan"),
+        (["--cpus", "-1", "true"], "cpus above 0 to less than 1e+09, found -1"),
+        (["--mem", "10000000t", "true"], "memory above 0 to less than 1e+09, found 10240000000.0"),
         (["--gpus", "1" + 400 * "0", "true"], "gpus of 0 to less than 1e+09, found 100"),
         ([""], "expected a program with its arguments, as after --, found ['']"),
     ],
@@ -253,6 +253,22 @@ def test_what_is_submitted_is_given_once(hpcq):
     assert "found none" in hpcq("sub", code=2)
     assert "found 2" in hpcq("sub", "-c", "true", "file", code=2)
     assert "hpcq: : there is no such file" in hpcq("sub", "", code=2)
+
+
+@pytest.mark.parametrize("command", ["stat", "del", "retry", "log", "wait"])
+def test_a_job_that_is_no_array_has_no_index(hpcq, queue, command):
+    """One that was named so was meant to be another."""
+    hpcq("sub", "--", "true")
+    said = "expected the id 1: this job is no array, found '1.1'"
+    assert said in hpcq(command, "1.1", code=2)
+
+
+def test_after_any_without_after_is_refused(hpcq, tmp_path):
+    """It says nothing then; a line of a script may have one of them, and the command the other."""
+    path = tmp_path / "job.sh"
+    path.write_text("#HPCQ --after-any\n")
+    assert "--after-any: expected the jobs" in hpcq("sub", str(path), code=2)
+    assert hpcq("sub", "--", "true") + hpcq("sub", "--after", "1", str(path)) == "1\n2\n"
 
 
 def test_slots_beyond_reason_are_refused(hpcq):
