@@ -1,7 +1,7 @@
 """A worker: Celery's own, whose task is to work off tickets.
 
-SIGTERM lets it take nothing more and end when what runs has ended; a second one ends it at once.
-Called by `hpcq worker`.
+SIGTERM lets it take nothing more and end when what runs has ended; a second one ends it at once,
+and what runs is run elsewhere. SIGINT is the same. Called by `hpcq worker`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from hpc_queue.errors import BrokerUnreachable
 from hpc_queue.model import Range
 from hpc_queue.queue import Queue, addresses
 from hpc_queue.settings import Settings
-from hpc_queue.slots import WORKER_VARIABLE, Worker
+from hpc_queue.slots import LEAVES, WORKER_VARIABLE, Worker
 from hpc_queue.store import Store, connect
 
 _PATIENT = 3600.0
@@ -62,22 +63,27 @@ def run_worker(
     worker = Worker(name, settings.definition(definition), settings, slots, open_queue)
     app = tickets.new_app(broker, [definition], is_worker=True)
     celery = _celery_worker(app, worker, host, slots, definition)
+    ending = _Ending()
     attendant = Attendant(
         worker,
         queue,
-        leave=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        leave=ending.leave,
         consume=lambda wanted: _consume(celery, tickets.queue_name(definition), wanted),
         metadata=Metadata(settings.events) if settings.events else None,
     )
 
     def begin(**_: Any) -> None:
+        # Celery's own handler would give up its threads, which cannot be given up
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
         attendant.start()
         if ready_file:
             Path(ready_file).touch()
 
     def stop(**_: Any) -> None:
         worker.stopping.set()
-        if settings.drain_time:
+        if ending.is_urgent():
+            attendant.end_by(0)
+        elif settings.drain_time:
             attendant.end_by(settings.drain_time)
 
     signals.worker_ready.connect(begin, weak=False)
@@ -93,11 +99,33 @@ def run_worker(
         try:
             celery.start()
         finally:
-            worker.stop_all("its worker ends")
+            worker.stop_all(LEAVES)
             attendant.close()
             worker.close()
             _say_good_bye(queue, name)
     return int(celery.exitcode or 0)
+
+
+class _Ending:
+    """Tells the second signal that somebody sends to a worker from the first, and from one by which
+    it leaves by itself."""
+
+    def __init__(self) -> None:
+        self._is_own = threading.Event()
+        self._asked = 0
+
+    def leave(self) -> None:
+        """Send the signal after which nothing more is taken."""
+        self._is_own.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def is_urgent(self) -> bool:
+        """Whether the signal that has come is a second one. To be asked once for each."""
+        if self._is_own.is_set():
+            self._is_own.clear()
+            return False
+        self._asked += 1
+        return self._asked > 1
 
 
 def _region() -> str:

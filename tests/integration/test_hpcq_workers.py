@@ -81,6 +81,39 @@ def test_a_worker_drains_when_it_is_told_to_end(queue, new_worker):
     assert queue.store.history(job) == []
 
 
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_is_told_twice_ends_at_once(queue, new_worker, tmp_path, sent):
+    """What ran waits again, also where Ctrl-C was typed; it had failed, or the worker stayed."""
+    worker = new_worker()
+    job = queue.submit(a_spec("sleep", "60"))
+    until(lambda: queue.store.job(job).counts[1] == 1)
+    worker.send_signal(sent)
+    log = tmp_path / "worker.log"
+    until(lambda: "Warm shutdown" in log.read_text())
+    assert states(queue.store.job(job)) == {"Running": 1}
+    worker.send_signal(sent)
+    assert worker.wait(timeout=30) == 0
+    assert states(queue.store.job(job)) == {"Waiting": 1}
+    assert "its worker leaves, runs again" in queue.store.history(job)[0][3]
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_worker_that_leaves_by_itself_and_is_told_once_ends_what_it_runs(
+    queue, new_worker, tmp_path
+):
+    """As on a machine that is switched off after `hpcq drain`: that is no second time."""
+    worker = new_worker()
+    job = queue.submit(a_spec("sleep", "3"))
+    until(lambda: queue.store.job(job).counts[1] == 1)
+    (known,) = queue.store.workers()
+    queue.store.tell(known.name, "leave 60")
+    log = tmp_path / "worker.log"
+    until(lambda: "Warm shutdown" in log.read_text())
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=30) == 0
+    assert states(queue.store.job(job)) == {"Successful": 1}
+
+
 def test_del_ends_what_runs_and_urgent_jobs_go_first(queue, new_worker):
     """And a worker that is told to leave hands back what still runs."""
     order = [queue.submit(a_spec(priority=priority)) for priority in (1, 9, 5)]
