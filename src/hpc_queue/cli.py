@@ -31,7 +31,7 @@ from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams, wri
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
 from hpc_queue import embedded, submission, views
-from hpc_queue.errors import QueueError, UnmetDependency
+from hpc_queue.errors import QueueError, UnknownJob, UnmetDependency
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
 from hpc_queue.settings import CONFIG_VARIABLE, EMBEDDED, Settings
@@ -381,7 +381,8 @@ def log(options: Options) -> int:
         raise QueueError(f"expected one element of an array, as {first}, found {options.id}")
     known = 0
     while True:
-        ended = State(queue.store.states(job.id)[low] & 7).ended
+        (byte,) = _states(queue, job, low, high)
+        ended = State(byte & 7).ended
         length, kept = queue.store.output(job.id, low)
         if length < known:  # it runs again
             known = 0
@@ -393,6 +394,14 @@ def log(options: Options) -> int:
         if ended or not options.follow:
             return 0
         time.sleep(_POLL)
+
+
+def _states(queue: Queue, job: Job, low: int, high: int) -> bytes:
+    """The bytes of a range. UnknownJob where nothing is kept of the job any more."""
+    found = queue.store.states(job.id)[low:high]
+    if not found:
+        raise UnknownJob(f"job {job.id} has ended, and is not kept any more: nobody knows how")
+    return found
 
 
 def _write(output: bytes, raw: bool) -> None:
@@ -414,7 +423,7 @@ def wait(options: Options) -> int:
     good = True
     for job, low, high in found:
         while True:
-            states = [byte & 7 for byte in set(queue.store.states(job.id)[low:high])]
+            states = [byte & 7 for byte in set(_states(queue, job, low, high))]
             if all(State(state).ended for state in states):
                 good = good and states == [State.Successful]
                 break

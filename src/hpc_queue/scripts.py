@@ -154,8 +154,8 @@ local function running_in(worker, slot)
 end
 
 -- An element is no longer running. `outcome`: the state that it would get, 0 for one that has not
--- begun after all. Returns whether it waits again.
-local function leave(worker, slot, outcome, why)
+-- begun after all; `exit` only of one that ended by itself. Returns whether it waits again.
+local function leave(worker, slot, outcome, why, exit)
   local run = running_in(worker, slot)
   local id, at = run.id, run.at
   local own = redis.call('HGET', key('own', id), at) or ''
@@ -172,6 +172,7 @@ local function leave(worker, slot, outcome, why)
   redis.call('HDEL', key('run', worker), slot)
   redis.call('HDEL', key('own', id), at)
   count(id, 1, to, 1)
+  if why == '' and outcome == 3 and to == 0 then why = 'exit ' .. exit end
   if why ~= '' then
     local then_what = (to == 0 and outcome ~= 0) and ', runs again' or ''
     note(id, at, at, 'run ' .. math.max(tries, 1) .. ': ' .. why .. then_what)
@@ -259,7 +260,7 @@ if ended_token ~= '' then
         redis.call('HINCRBY', P .. 'ran', definition .. '/ms', tonumber(ARGV[9]))
       end
     end
-    if leave(worker, slot, outcome, ARGV[11]) then again = 1 end
+    if leave(worker, slot, outcome, ARGV[11], ARGV[7]) then again = 1 end
     redis.call('HSET', key('worker', worker), 'last' .. slot,
       ended_token .. ' ' .. again .. ' ' .. table.concat(released, ' '))
   else

@@ -253,6 +253,14 @@ def test_waiting_goes_on_until_the_job_has_ended(hpcq, queue, monkeypatch):
     hpcq("wait", "1")
 
 
+@pytest.mark.parametrize("command", [["wait"], ["log", "-f"]])
+def test_of_a_job_that_is_forgotten_meanwhile_nothing_is_said(hpcq, queue, monkeypatch, command):
+    """Neither that it has failed, nor a traceback."""
+    hpcq("sub", "--", "true")
+    monkeypatch.setattr(cli.time, "sleep", lambda seconds: queue.store.client.delete("hpcq:st:1"))
+    assert "job 1 has ended, and is not kept any more" in hpcq(*command, "1", code=2)
+
+
 def test_top_goes_on_until_it_is_interrupted(hpcq, monkeypatch):
     def interrupt(seconds):
         raise KeyboardInterrupt

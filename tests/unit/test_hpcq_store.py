@@ -92,6 +92,16 @@ def test_a_non_zero_exit_runs_once_unless_it_is_to_be_retried(store):
         assert states(store.job(job)) == expected
 
 
+def test_a_run_after_a_non_zero_exit_has_its_reason_in_the_history(store):
+    """With that exit, of which nothing else is kept. The last one is no reason for anything."""
+    job, _ = store.submit(a_spec(retry_failed=True, retries=2))
+    for exit_code in (3, -15, 1):
+        begin(store, "w", (job, 0, 1))
+        ends(store, state=State.Failed, exit=exit_code)
+    lines = [what for _, _, _, what in store.history(job)]
+    assert lines == ["run 1: exit 3, runs again", "run 2: exit -15, runs again"]
+
+
 @pytest.mark.parametrize("retries", [0, 2])
 def test_an_element_of_lost_workers_runs_as_often_as_its_retries_say(store, retries):
     job, _ = store.submit(a_spec(retries=retries))
