@@ -88,13 +88,9 @@ def run_worker(
 
     signals.worker_ready.connect(begin, weak=False)
     signals.worker_shutting_down.connect(stop, weak=False)
-    said: dict[str, str | int] = {
-        "host": host,
-        "node_id": node_id(),
-        "slots": slots,
-        "pid": os.getpid(),
-    }
-    queue.store.join(name, {**said, "definition": definition, "region": _region()})
+    said: dict[str, str | int] = {"host": host, "node_id": node_id(), "slots": slots}
+    said |= {"pid": os.getpid(), "definition": definition, "region": _region()}
+    queue.store.join(name, said)
     with _guarded(name):
         try:
             celery.start()
