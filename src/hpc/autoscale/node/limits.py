@@ -191,8 +191,15 @@ class _SpotLimit(_SharedLimit):
     is_charged = False
 
     def __init__(self, regional_limits: _SharedLimit) -> None:
-        self._regional = regional_limits
+        self._regional: Limit = regional_limits
         super().__init__("Spot", regional_limits.used_cores, regional_limits.max_cores)
+
+    def copied(self, copies: dict[Limit, Limit]) -> Limit:
+        """Its one copy among these, which shows the copy of the regional limit."""
+        made = super().copied(copies)
+        if isinstance(made, _SpotLimit):
+            made._regional = self._regional.copied(copies)
+        return made
 
     def room(self, cores: int, owed_nodes: int = 0, owed_cores: int = 0) -> int:
         return self._regional.room(cores, owed_nodes, owed_cores)

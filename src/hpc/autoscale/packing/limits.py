@@ -43,18 +43,22 @@ class Limit:
         used_nodes: int = 0,
     ) -> None:
         self.name = name
-        self.max_cores = max_cores
-        self.used_cores = used_cores
-        self.max_nodes = max_nodes
-        self.used_nodes = used_nodes
+        self.max_cores, self.used_cores = max_cores, used_cores
+        self.max_nodes, self.used_nodes = max_nodes, used_nodes
         self.beyond_cores = self.beyond_nodes = 0
         self.told: list[Limit] | None = None
         self.opened()
 
     def opened(self) -> None:
         """What is used by now is in use; what is charged from here on is planned."""
-        self._nodes_in_use = self.used_nodes
-        self._cores_in_use = self.used_cores
+        self._nodes_in_use, self._cores_in_use = self.used_nodes, self.used_cores
+
+    def copied(self, copies: dict[Limit, Limit]) -> Limit:
+        """Its one copy among these; nobody hears of charges to it."""
+        if self not in copies:
+            made = copies[self] = object.__new__(type(self))
+            made.__dict__.update(self.__dict__, told=None)
+        return copies[self]
 
     @property
     def planned_nodes(self) -> int:

@@ -7,7 +7,6 @@ and limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from hpc.autoscale.packing.candidate import Candidate, ChangeLog
 from hpc.autoscale.packing.cursor import ByNeed, Cursor
 from hpc.autoscale.packing.expr import AnyNode, Expr
 from hpc.autoscale.packing.feasibility import Feasibility, Ranking
-from hpc.autoscale.packing.limits import LimitExceeded, charge_all
+from hpc.autoscale.packing.limits import Limit, LimitExceeded, charge_all
 from hpc.autoscale.packing.plan import NOTHING, ONE_SLOT, Plan, Probe, Request, Step
 from hpc.autoscale.packing.search import Groups, Search, plan_whole
 from hpc.autoscale.packing.shape import ShapeTable
@@ -295,18 +294,15 @@ def copied_planner(
 ) -> tuple[Planner, dict[Candidate, Candidate]]:
     """A copy of a planner's state, to try placing demands on, and the originals of its candidates.
 
-    Candidates are in declared order until `arrange` of the copy is set. `has_nodes` false: there
-    are no nodes yet, and limits are charged for those that there are. Cost: a list for each
-    candidate, and its limits.
+    Candidates are in declared order until its `arrange` is set. `has_nodes` false: no nodes yet,
+    and limits are charged for those that there are. Cost: a list per candidate, and its limits.
     """
     made = Planner(planner.existing_first)
     made.table = planner.table
     original_of: dict[Candidate, Candidate] = {}
-    # limits are shared by candidates, and one may show another; nobody hears of charges to copies
-    told = [limit.told for candidate in planner.candidates for limit in candidate.limits]
-    memo: dict[int, object] = {id(each): None for each in told if each is not None}
+    copies: dict[Limit, Limit] = {}  # of limits, which candidates share
     for candidate in planner.candidates:
-        copied = candidate.copied([deepcopy(limit, memo) for limit in candidate.limits], has_nodes)
+        copied = candidate.copied([limit.copied(copies) for limit in candidate.limits], has_nodes)
         original_of[copied] = candidate
         made.add(copied)
     return made, original_of
