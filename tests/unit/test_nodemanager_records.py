@@ -12,7 +12,8 @@ from hpc.autoscale.node.default_resources import Defaults, definition_from
 from hpc.autoscale.node.default_resources.definition import NodeIdDefault
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import NodeClass
-from hpc.autoscale.node.nodemanager.records import NodeRecords, listed, node_from
+from hpc.autoscale.node.node.state import BucketNodes
+from hpc.autoscale.node.nodemanager.records import NodeRecords, listed, node_from, refresh
 
 CONFIGURATIONS = st.sampled_from(
     [
@@ -185,3 +186,17 @@ def test_the_engine_is_told_once_for_each_shape(manager):
     assert len(candidate.shapes) == 3
     assert len(set(candidate.shapes)) == 1
     assert all(type(node) is Node for node in manager.get_nodes())
+
+
+def test_a_newer_record_is_looked_at_once(manager, monkeypatch):
+    """What it says of state, target and existence is one thing for the engine."""
+    (node,) = manager.allocate({"ncpus": 4, "node.exists": False}, node_count=1).nodes
+    looked_at, look = [], BucketNodes.shape_now
+    monkeypatch.setattr(
+        BucketNodes,
+        "shape_now",
+        lambda self, node, *like: looked_at.append(str(node.name)) or look(self, node, *like),
+    )
+    refresh(node, a_record(node.name, Status="Acquiring", TargetState="Started"))
+    assert (node.state, node.target_state, node.exists) == ("Acquiring", "Started", True)
+    assert looked_at == [node.name]

@@ -572,6 +572,12 @@ class Node(ABC):
             configuration = {**configuration, **overlay}
         return MappingProxyType(dict(configuration)) if self.exists else configuration
 
+    def _stand(self, state: ht.NodeStatus, target: ht.NodeStatus, exists: bool) -> None:
+        """Take over where it stands: the engine looks at it once, and not for each."""
+        self._make_all()
+        self.__dict__.update(state=state, target_state=target)
+        self.exists = exists
+
     def _settle(self, hostname: ht.Hostname | None, private_ip: ht.IpAddress | None) -> None:
         """Take over the host name and address that the server gives, None while it has none."""
         self._hostname = hostname

@@ -190,8 +190,7 @@ class Provisioner:
         outcome.pending += len(created.pending)
 
     def _renew(self, node: Node, record: Record) -> None:
-        """Take over a newer record; what the node was given because of its old identity is given
-        anew."""
+        """Take over a newer record; what followed from the node's old identity is given anew."""
         self._inventory.defaults.withdraw_identity(node)
         refresh(node, record, self.assume_hostnames)
         self._inventory.defaults.apply(node)

@@ -278,19 +278,14 @@ def text(record: Record, key: str) -> Any:
 
 def refresh(node: Node, record: Record, assume_hostnames: bool = False) -> None:
     """Take over what a newer record says of a node: identity, state and address. A real host
-    name that the record does not have any more stays, for whoever must still forget the node by
-    it."""
+    name that the record has no more stays, for whoever must still forget the node by it."""
     node.delayed_node_id.node_id = record.get("NodeId") or node.delayed_node_id.node_id
     if record.get("Name") and record["Name"] != node.name:
         node._rename(record["Name"])
-    state, target = record.get("Status"), record.get("TargetState") or node.target_state
-    # each that is written is looked at by the engine
-    if state and state != node.state:
-        node.state = state
-    if target != node.target_state:
-        node.target_state = target
-    if node.exists != (target == "Started"):
-        node.exists = target == "Started"
+    target = record.get("TargetState") or node.target_state
+    stands = record.get("Status") or node.state, target, target == "Started"
+    if stands != (node.state, node.target_state, node.exists):
+        node._stand(*stands)
     node.instance_id = record.get("InstanceId") or node.instance_id
     hostname = hostname_of(record, node.software_configuration, assume_hostnames)
     address = text(record, "PrivateIp")
