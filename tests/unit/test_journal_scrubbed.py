@@ -10,6 +10,7 @@ import pytest
 from builders.journals import a_node_record, a_pass_record
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal, JournalWriter
+from hpc.autoscale.journal.scrubbing import Aliases
 
 
 @pytest.fixture
@@ -104,3 +105,14 @@ def test_hosts_that_are_called_as_their_nodes_in_several_clusters(scrubbed):
     hosts = [{"hostname": "htc-1"}, {"hostname": "htc-2"}]
     found = scrubbed(replace(record, hosts=hosts, decided=asked))
     assert (found.hosts, found.decided) == (hosts, asked)
+
+
+def test_what_is_said_of_many_jobs_is_looked_at_once(scrubbed, monkeypatch):
+    """Names are looked for in each text once, however many jobs have it."""
+    words, own = [], Aliases._word
+    monkeypatch.setattr(Aliases, "_word", lambda self, at: words.append(at[0]) or own(self, at))
+    said = {"cmd": "nightly-run of alice", "user": "alice"}
+    jobs = [{"name": f"job{n}", "constraints": [], "metadata": dict(said)} for n in range(9)]
+    found = scrubbed(replace(a_pass_record(1), jobs=jobs)).jobs
+    assert {job["metadata"]["cmd"] for job in found} == {"nightly-run of user-aaaa"}
+    assert (words.count("nightly-run"), words.count("cmd")) == (1, 1)

@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -57,6 +58,9 @@ class Aliases:
         self._seen: set[str] = set()
         self._known: dict[str, str] = {}
         self._odd: list[str] = []
+        # names are often the same ones, and so are keys: each is looked at once
+        self._replaced: dict[str, str] = {}
+        self._names_people = cache(lambda key: bool(_PERSON.search(key)))
 
     # -- the first look
 
@@ -108,7 +112,7 @@ class Aliases:
         """Texts under keys that name people, and paths, at any depth."""
         if isinstance(value, Mapping):
             for key, below in value.items():
-                self._learn_people(below, bool(_PERSON.search(str(key))))
+                self._learn_people(below, self._names_people(str(key)))
         elif isinstance(value, list | tuple):
             for below in value:
                 self._learn_people(below, is_person)
@@ -204,9 +208,12 @@ class Aliases:
 
     def text(self, text: str) -> str:
         """A text with every name replaced."""
-        whole = self._known.get(text)
-        if whole is not None:
-            return whole
+        found = self._replaced.get(text)
+        if found is None:
+            found = self._replaced[text] = self._known.get(text) or self._without_names(text)
+        return found
+
+    def _without_names(self, text: str) -> str:
         for name in self._odd:
             if name in text:
                 text = text.replace(name, self._known[name])
