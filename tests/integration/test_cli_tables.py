@@ -83,6 +83,30 @@ def test_tables_fit_the_screen(azscale, monkeypatch):
         assert max(map(len, azscale(command).splitlines())) <= 80
 
 
+def test_the_table_of_limits_fits_the_screen(azscale, monkeypatch):
+    """It says for how many more nodes each limit has room; the rest is there for those who ask."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    lines = azscale("limits", "-F", "table").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split()[3:6] == ["AVAILABLE", "REGION", "FAMILY"]
+    wide = azscale("limits", "-F", "table", "-o", "wide").splitlines()[0].split()
+    names = list(json.loads(azscale("limits"))[0])
+    assert {name.upper() for name in names} < set(wide)
+    assert json.loads(azscale("limits", "-F", "json", "-o", "nodearray"))[0] == {"nodearray": "htc"}
+
+
+def test_what_came_of_a_pass_is_folded_on_a_terminal(azscale, monkeypatch):
+    """What is told on stderr has lines of the width of the terminal; elsewhere they are whole."""
+    monkeypatch.setenv("COLUMNS", "40")
+    azscale("autoscale", "--dry-run", "-F", "json")
+    whole = azscale.err
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    azscale("autoscale", "--dry-run", "-F", "json")
+    told = azscale.err
+    assert max(map(len, whole.splitlines())) > 40 >= max(map(len, told.splitlines()))
+
+
 def test_sizes_are_told_apart_by_their_ends(tmp_path, monkeypatch, capsys):
     """Where there is no room for all of a size: they all begin alike."""
     sizes = ["Standard_F4s_v2", "Standard_F8s_v2", "Standard_NC4as_T4_v3"]

@@ -2,6 +2,7 @@
 comes to something else."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -206,14 +207,16 @@ def test_a_small_cost_is_not_said_to_be_nothing(tmp_path, azscale):
 def test_differences_are_folded_on_a_terminal(journal, azscale, monkeypatch):
     """And whole in a pipe."""
     _, whole = azscale("journal", "diff", journal, "--of", 1, 2)
-    monkeypatch.setattr("hpc.autoscale.cli.journal.table_width", lambda: 60)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     _, folded = azscale("journal", "diff", journal, "--of", 1, 2)
     assert max(map(len, whole.splitlines())) > 60 >= max(map(len, folded.splitlines()))
     assert "".join(folded.split()) == "".join(whole.split())
     assert "\n  … and 2 more" in folded
     monkeypatch.undo()
     _, whole = azscale("journal", "show", journal, "--pass", 2)
-    monkeypatch.setattr("hpc.autoscale.cli.journal.table_width", lambda: 40)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     _, folded = azscale("journal", "show", journal, "--pass", 2)
     assert max(map(len, whole.splitlines())) > 40 >= max(map(len, folded.splitlines()))
     assert "".join(folded.split()) == "".join(whole.split())

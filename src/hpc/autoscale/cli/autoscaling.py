@@ -25,6 +25,7 @@ from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.job_text import Analysis, print_analysis, print_jobs, reasons_of
+from hpc.autoscale.cli.painting import folded
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
@@ -212,7 +213,7 @@ def _name_of(job: object) -> object:
 
 
 class SummaryReporter(LogReporter):
-    """Logs passes, and prints one line for each on stderr.
+    """Logs passes, and prints one line for each on stderr, and why jobs wait; folded on a terminal.
 
     The line has the errors of the pass unless `errors` is False.
     """
@@ -223,7 +224,8 @@ class SummaryReporter(LogReporter):
     def pass_finished(self, summary: PassSummary) -> None:
         """Print the summary of the pass."""
         super().pass_finished(summary)
-        warn("%s", summary if self._errors else replace(summary, errors=()))
+        said = str(summary if self._errors else replace(summary, errors=()))
+        warn("\n".join(folded(line, sys.stderr) for line in said.splitlines()))
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """Print the error, and in how many seconds the next pass begins."""

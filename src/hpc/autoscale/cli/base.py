@@ -403,7 +403,7 @@ class CommandLine(ABC):
         """The columns, with all usual ones in the place of `wide`."""
         if WIDE not in columns:
             return list(columns)
-        more = WIDE_BUCKET_COLUMNS if cmd == "buckets" else WIDE_COLUMNS
+        more = WIDE_BUCKET_COLUMNS if cmd in ("buckets", "limits") else WIDE_COLUMNS
         usual = dict.fromkeys([*self._columns_by_default_of(config, cmd), *more])
         shown = {parse_column(text).name for text in columns if text != WIDE}
         fresh: dict[str, str] = {}

@@ -104,17 +104,22 @@ class ClusterCommands(CommandLine):
 
     def limits_parser(self, parser: ArgumentParser) -> None:
         """Options of limits."""
+        self._add_output_columns(parser)
         self._add_output_format(parser, default="json")
 
     def limits(
-        self, config: Config, output_format: OutputFormat | None = None, long: bool = False
+        self,
+        config: Config,
+        output_format: OutputFormat | None = None,
+        long: bool = False,
+        output_columns: Sequence[str] | None = None,
     ) -> None:
         """Prints all limits and quotas of each kind of node, as JSON unless asked otherwise."""
         node_mgr = self._prepared_node_mgr(config)
-        buckets = node_mgr.get_buckets()
-        rows = map(_with_limits, buckets)
-        columns = _columns_of_limits(buckets)
-        self._print_nodes(rows, columns, output_format or "json", long, node_mgr)
+        rows = map(_with_limits, node_mgr.get_buckets())
+        form = output_format or "json"
+        columns = self._columns(config, output_columns, "limits", form)
+        self._print_nodes(rows, columns, form, long, node_mgr)
         check_cluster(node_mgr)
 
     def debug_cluster_status_parser(self, parser: ArgumentParser) -> None:

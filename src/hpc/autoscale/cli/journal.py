@@ -12,13 +12,12 @@ from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from textwrap import fill
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.painting import table_width
+from hpc.autoscale.cli.painting import folded
 from hpc.autoscale.cli.parsing import takes_path
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import AutoscaleError, counted
@@ -189,9 +188,8 @@ def _two_of(found: Journal, of: Sequence[int] | None) -> list[PassRecord]:
 
 def _print_lines(lines: Iterable[str]) -> None:
     """Print lines; on a terminal long ones are folded."""
-    width = table_width()
     for line in lines:
-        print(line if width is None else fill(line, width, subsequent_indent="    "))
+        print(folded(line, sys.stdout))
 
 
 def _scrub(found: Journal, to: str | None, last: int | None) -> None:

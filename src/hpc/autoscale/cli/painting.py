@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from typing import Any, TextIO
 
 _COLOURS = {"come": "32", "change": "33", "go": "31", "warn": "1;33", "faint": "2", "title": "1"}
@@ -31,6 +32,13 @@ def table_width() -> int | None:
     """How many characters a line of a table may have on a terminal; None for programs, which read
     tables whole."""
     return screen_width() if sys.stdout.isatty() else None
+
+
+def folded(line: str, stream: TextIO) -> str:
+    """A line as it is for programs, which read lines whole; for a terminal, several that fit."""
+    if not stream.isatty():
+        return line
+    return textwrap.fill(line, screen_width(), subsequent_indent="    ", break_on_hyphens=False)
 
 
 def is_coloured(stream: Any) -> bool:

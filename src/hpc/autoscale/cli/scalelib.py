@@ -38,6 +38,7 @@ from hpc.autoscale.cli.drivers import (
 from hpc.autoscale.cli.figures import MetricsCommands
 from hpc.autoscale.cli.journal import JournalCommands
 from hpc.autoscale.cli.overview import describe_commands, next_steps
+from hpc.autoscale.cli.painting import folded
 from hpc.autoscale.cli.parsing import (
     debugging,
     default_home,
@@ -87,6 +88,19 @@ _BUCKET_TABLE = [
     "memory",
     "group@placement_group",
 ]
+# For how many more nodes each limit has room; what is in use of it is among all columns.
+_LIMIT_TABLE = [
+    "nodearray",
+    "size@vm_size",
+    "group@placement_group",
+    "available@available_count",
+    "region@regional_available_count",
+    "family@family_available_count",
+    "array@nodearray_available_count",
+    "cluster@cluster_available_count",
+    "pg@placement_group_available_count",
+]
+_TABLES = {"buckets": _BUCKET_TABLE, "limits": _LIMIT_TABLE}
 
 
 class _AzScaleCLI(
@@ -161,7 +175,7 @@ class _AzScaleCLI(
         configured = config.get("output-columns") or {}
         if configured.get(cmd) or configured.get("default"):
             return []
-        return list(_BUCKET_TABLE if cmd == "buckets" else _NODE_TABLE)
+        return list(_TABLES.get(cmd or "", _NODE_TABLE))
 
     def _doubt_columns(
         self, asked: Sequence[str], nodes: Sequence[Node], buckets: Sequence[NodeBucket]
@@ -304,7 +318,7 @@ class _AzScaleCLI(
 
     def _tell_of_dry_run(self, summary: PassSummary, is_planned: bool) -> None:
         if is_planned:
-            warn("%s", summary.headline())
+            warn(folded(summary.headline(), sys.stderr))
         else:
             SummaryReporter(errors=False).pass_finished(summary)
 
