@@ -502,3 +502,19 @@ def test_why_jobs_wait_is_said_as_it_was_before_nodes_were_deleted(run, schedule
     assert summary.deleted == ("htc-10",)
     (short,) = summary.unsatisfied
     assert short.verdict.code == "BucketLimit"
+
+
+def test_what_is_told_of_many_jobs_was_worked_out_before_nodes_were_deleted(
+    run, scheduler, cluster
+):
+    """Also of the largest group where it comes last: more differ than causes are kept for."""
+    scheduler.hosts = [a_host(f"host-{n}", "17", ncpus=4, free={"ncpus": 0}) for n in range(1, 10)]
+    for number in range(1, 10):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    cluster.add_node("htc-10", "htc", state="Failed", hostname="host-10")
+    others = [a_job(f"large-{n}", {"ncpus": 5 + n}) for n in range(60)]
+    scheduler.jobs = [*others, *(a_job(f"waits-{n}", {"ncpus": 4}) for n in range(3))]
+    summary = run()
+    assert summary.deleted == ("htc-10",)
+    (_, first), *_ = summary.details()
+    assert first.startswith("3 jobs (waits-0, waits-1, waits-2) wait: CycleCloud has room for no")

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from hpc.autoscale.autoscaler import PassError, PassSummary, SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.autoscaler.summary import Explanation
+from hpc.autoscale.autoscaler.summary import Explanation, stuck_jobs
+from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
 
 def names(count, stem="htc"):
@@ -79,6 +80,46 @@ def test_jobs_whose_reasons_are_not_known_to_be_one():
             "  8 jobs (0, 1, 2, …) wait: no",
         ][::-1]
     )
+
+
+def judged_jobs(groups, each):
+    """So many groups of jobs, all of which wait for one thing, and which of the groups are asked
+    why."""
+    asked = []
+
+    def judge(group):
+        asked.append(group)
+        cause = Cause("FamilyQuota", "the quota is used up")
+        return Verdict("job", Stand.WAITS, cause.code, cause.text, (cause,))
+
+    def explanation(group):
+        return Explanation(lambda _: ("no", None), judge, group)
+
+    causes = [explanation(group) for group in range(groups)]
+    return [UnsatisfiedJob(f"{i}", 1, causes[i % groups]) for i in range(groups * each)], asked
+
+
+def test_of_more_jobs_more_groups_are_asked_why():
+    """One for a thousand jobs, and never fewer than are told."""
+    unsatisfied, asked = judged_jobs(30, 400)
+    told, others = stuck_jobs(unsatisfied)
+    assert (told.count, others.count, len(asked)) == (12 * 400, 18 * 400, 12)
+    unsatisfied, asked = judged_jobs(30, 10)
+    assert [group.count for group in stuck_jobs(unsatisfied)] == [80, 220]
+    assert len(asked) == 8
+
+
+def test_jobs_of_one_kind_are_asked_once():
+    """They are one group, whatever else differs; without a kind each is its own."""
+    asked = []
+
+    def explanation(kind):
+        return Explanation(lambda of: (asked.append(of) or "no", None), None, kind, lambda of: of)
+
+    kinds = ["quota"] * 20 + [None] * 2 + ["pool"] * 10
+    unsatisfied = [UnsatisfiedJob(f"{i}", 1, explanation(kind)) for i, kind in enumerate(kinds)]
+    assert [group.count for group in stuck_jobs(unsatisfied)] == [32]
+    assert asked == ["quota", "pool", None, None]
 
 
 def test_fields_are_json():

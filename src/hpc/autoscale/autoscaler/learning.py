@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any
@@ -19,10 +19,17 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.faults import name_of, try_each
-from hpc.autoscale.autoscaler.summary import Explanation, SetAsideJob, UnsatisfiedJob, shorten
+from hpc.autoscale.autoscaler.summary import (
+    Explanation,
+    SetAsideJob,
+    UnsatisfiedJob,
+    shorten,
+    stuck_jobs,
+)
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.errors import counted, one_line
-from hpc.autoscale.explaining.refusals import clusters_missing
+from hpc.autoscale.explaining.alike import Kinds
+from hpc.autoscale.explaining.refusals import Known, clusters_missing
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.explaining.words import away_in_words
 from hpc.autoscale.gangs.gathering import Gangs
@@ -317,6 +324,8 @@ class _Explainer:
         self._node_mgr = node_mgr
         self._buckets = node_mgr.get_buckets()
         self._full = {id(bucket): stopping_limits([bucket]) for bucket in self._buckets}
+        self._known = Known(node_mgr)
+        self._kinds = Kinds(node_mgr)
 
     def cause_of(self, outcome: Outcome) -> tuple[str, str | None]:
         """Why a job got no more, and the limits among that."""
@@ -330,7 +339,12 @@ class _Explainer:
 
     def verdict_on(self, outcome: Outcome) -> Verdict:
         """The verdict on its job."""
-        return verdict_on_waiting(outcome.job, self._node_mgr)
+        return verdict_on_waiting(outcome.job, self._node_mgr, known=self._known)
+
+    def kind_of(self, compiled: Compiled, outcome: Outcome) -> Hashable | None:
+        """What its job has in common with others that wait for the same; None where nobody knows
+        of any. `compiled`: its constraints as they were when it was placed."""
+        return self._kinds.kind_of(outcome.job, compiled)
 
     def cause_of_gang(self, of: tuple[Outcome, str, Explanation]) -> tuple[str, str | None]:
         """What is known of a gang, before what stops all jobs like it."""
@@ -341,7 +355,7 @@ class _Explainer:
     def verdict_on_gang(self, of: tuple[Outcome, str, Explanation]) -> Verdict:
         """The verdict on a gang of which something is known."""
         outcome, known, _ = of
-        return verdict_on_waiting(outcome.job, self._node_mgr, known)
+        return verdict_on_waiting(outcome.job, self._node_mgr, known, self._known)
 
 
 def _explain(
@@ -360,7 +374,8 @@ def _explain(
         alike = (job._compile(), job.node_count, job.colocated)
         cause = known.get(alike)
         if cause is None:
-            cause = Explanation(explainer.cause_of, explainer.verdict_on, outcome)
+            kind_of = functools.partial(explainer.kind_of, alike[0])
+            cause = Explanation(explainer.cause_of, explainer.verdict_on, outcome, kind_of)
             known[alike] = cause
         if job.name in of_gangs:
             given = (outcome, of_gangs[job.name], cause)
@@ -389,12 +404,15 @@ def _log_causes(unsatisfied: Sequence[UnsatisfiedJob]) -> None:
         _log.info("and %s, for %s", counted(rest, "more job"), causes)
 
 
-def judge_now(unsatisfied: Iterable[UnsatisfiedJob], most: int | None = CAUSES_LOGGED) -> None:
+def judge_now(unsatisfied: Sequence[UnsatisfiedJob], most: int | None = CAUSES_LOGGED) -> None:
     """Work out why jobs wait, for `most` causes or for all, before anything gives back what the
-    jobs were stopped by."""
+    jobs were stopped by; in any case what a summary tells."""
     causes = {id(job.cause): job.cause for job in unsatisfied}
     for cause in islice(causes.values(), most):
-        _ = cause.said, cause.verdict
+        _ = cause.said
+    for cause in causes.values() if most is None else ():
+        _ = cause.verdict
+    stuck_jobs(unsatisfied)
 
 
 def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:

@@ -6,7 +6,7 @@ reporters and the command line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,30 +27,47 @@ NAMED_AT_MOST = 5
 Detail = Literal["waits", "note", "error"]
 """What a line beside the first is about: jobs, something odd, something that went wrong."""
 
-GROUPS_JUDGED = 8
-"""For how many groups of jobs that are alike a pass works out, and says, why they wait."""
+GROUPS_TOLD = 8
+"""Of how many groups of jobs that wait for the same it is said why; the others are counted."""
+
+JOBS_FOR_ONE = 1_000
+"""A pass works out why jobs wait for as many groups as it tells; for one for each so many jobs
+where that is more, which is a small part of placing them. Jobs kept out by the same limits or by
+the same pool are one group, which is worked out once."""
 
 _NAMED_JOBS = 3
 
 
 class Explanation:
     """What stopped jobs that are alike. `explain` gives all that is known, and the limits among it;
-    `judge` the verdict on the first of them. Each is given what this is `of`, when it is first
-    read: a queue has thousands of these."""
+    `judge` the verdict on the first of them; `kind_of` what others have in common that wait for the
+    same, or None. Each is given what this is `of`, when it is first read: a queue has thousands of
+    these."""
 
-    __slots__ = ("_explain", "_judge", "_of", "_said", "_verdict")
+    __slots__ = ("_explain", "_judge", "_kind", "_kind_of", "_of", "_said", "_verdict")
 
     def __init__(
         self,
         explain: Callable[[Any], tuple[str, str | None]],
         judge: Callable[[Any], Verdict] | None = None,
         of: Any = None,
+        kind_of: Callable[[Any], Hashable | None] | None = None,
     ) -> None:
         self._explain = explain
         self._judge = judge
+        self._kind_of = kind_of
         self._of = of
         self._said: tuple[str, str | None] | None = None
         self._verdict: Verdict | None = None
+        self._kind: Hashable | None = None
+
+    @property
+    def kind(self) -> Hashable:
+        """Equal for what stopped other jobs, too, where that is known without judging them."""
+        if self._kind is None:
+            found = None if self._kind_of is None else self._kind_of(self._of)
+            self._kind = id(self) if found is None else found
+        return self._kind
 
     @property
     def said(self) -> tuple[str, str | None]:
@@ -172,16 +189,16 @@ class StuckJobs:
 def stuck_jobs(
     unsatisfied: Sequence[UnsatisfiedJob], *, judge_all: bool = False
 ) -> list[StuckJobs]:
-    """Jobs by the first cause that they wait for, most jobs first. `GROUPS_JUDGED` groups are told
-    one by one; of the others last how many there are. `judge_all`: it is worked out for all jobs
-    why they wait, so that those that can never run are told apart among the others, too."""
-    alike = sorted(
-        partition(unsatisfied, lambda job: id(job.cause)).values(), key=len, reverse=True
-    )
-    most = len(alike) if judge_all else GROUPS_JUDGED
+    """Jobs by the first cause that they wait for, most jobs first. `GROUPS_TOLD` groups are told
+    one by one; of the others last how many there are. Why they wait is worked out for the largest
+    groups (`JOBS_FOR_ONE`). `judge_all`: for all, so that those that can never run are told
+    apart among the others, too."""
+    kinds = partition(unsatisfied, lambda job: job.cause.kind)
+    alike = sorted(kinds.values(), key=len, reverse=True)
+    most = len(alike) if judge_all else max(GROUPS_TOLD, len(unsatisfied) // JOBS_FOR_ONE)
     found = _by_cause(alike[:most])
-    others = found[GROUPS_JUDGED:]
-    found = found[:GROUPS_JUDGED]
+    others = found[GROUPS_TOLD:]
+    found = found[:GROUPS_TOLD]
     for never in (True, False):
         alone = [group for group in others if group.never is never]
         found += _folded([(group.count, group.names[0]) for group in alone], never)
@@ -208,7 +225,7 @@ def _by_cause(alike: Iterable[Sequence[UnsatisfiedJob]]) -> list[StuckJobs]:
 
 
 def jobs_aside(set_aside: Sequence[SetAsideJob]) -> list[StuckJobs]:
-    """Jobs that could not be looked at by the reason, most jobs first; of all but `GROUPS_JUDGED`
+    """Jobs that could not be looked at by the reason, most jobs first; of all but `GROUPS_TOLD`
     groups last how many there are."""
     groups = partition(set_aside, lambda job: job.reason).items()
     alike = sorted(groups, key=lambda each: -len(each[1]))
@@ -216,9 +233,9 @@ def jobs_aside(set_aside: Sequence[SetAsideJob]) -> list[StuckJobs]:
         StuckJobs(
             len(jobs), [job.name for job in jobs[:_NAMED_JOBS]], "SetAside", on_one_line(why), True
         )
-        for why, jobs in alike[:GROUPS_JUDGED]
+        for why, jobs in alike[:GROUPS_TOLD]
     ]
-    return found + _folded([(len(jobs), jobs[0].name) for _, jobs in alike[GROUPS_JUDGED:]], True)
+    return found + _folded([(len(jobs), jobs[0].name) for _, jobs in alike[GROUPS_TOLD:]], True)
 
 
 def _folded(groups: Sequence[tuple[int, str]], never: bool | None) -> list[StuckJobs]:

@@ -27,7 +27,7 @@ from hpc.autoscale.explaining.limit_words import (
     room_in_words,
     too_small_in_words,
 )
-from hpc.autoscale.explaining.refusing import Refused, WhyNot
+from hpc.autoscale.explaining.refusing import OF_ROOM, Refused, WhyNot
 from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
     a_property,
@@ -110,9 +110,11 @@ class Found:
         return (self.stand or CODES[self.code].stand) is Stand.NEVER
 
 
-def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
+def by_bucket(
+    job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None = None
+) -> list[Found]:
     """What is in the way of a job, nearest first: of the buckets that there are, of those that the
-    cluster has and nobody can use, and of pools."""
+    cluster has and nobody can use, and of pools. `known`: what was worked out for other jobs."""
     found: dict[tuple[object, ...], Found] = {}
 
     def note(each: Found, bucket: NodeBucket | None) -> None:
@@ -128,7 +130,7 @@ def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager) -> list[Found]:
             Found("RoomByNow", (), "there is room by now, and the next pass tries again"),
             None,
         )
-    known = Known(node_mgr)
+    known = known or Known(node_mgr)
     for refused in _of_each_bucket(why.refused):
         note(_read(refused, why, known), refused.bucket)
     of_pools = [pool for pool in why.unpaid if pool.reject() is not None]
@@ -264,7 +266,7 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
             return _other_value(refused, known)
         case "CapacityFailureBackoff":
             return _rests(refused)
-        case "NoCapacity" | "GangTooLarge" | "InsufficientCapacity":
+        case code if code in OF_ROOM:
             return _no_room(refused, why)
     code, template = SAID.get(reject.code, ("Constraint", "{0}"))
     sentence = reject.explain().partition(": ")[2]
@@ -526,8 +528,10 @@ def _finish(found: Found, job: Job) -> None:
         name, needed = found.key
         numbers = sorted(found.facts, key=lambda has: _number(getattr(has, "value", has)))
         most = numbers[-1] if numbers else 0
-        # a size is written as the job writes it
-        for size in (v for v in values_of(constraints_of(job), str(name)) if isinstance(v, Size)):
+        # a size is written as the job writes it; what has no unit is none
+        is_sized = any(getattr(each, "unit", None) is not None for each in (needed, most))
+        values = values_of(constraints_of(job), str(name)) if is_sized else ()
+        for size in (value for value in values if isinstance(value, Size)):
             needed, most = (
                 each.in_unit(unit_of(size)) if isinstance(each, Shown) else each
                 for each in (needed, most)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale import results
@@ -25,10 +25,13 @@ from hpc.autoscale.results import Result
 
 _NODEARRAY = frozenset({"nodearray", "node.nodearray"})
 
+OF_ROOM = frozenset({"NoCapacity", "GangTooLarge", "InsufficientCapacity"})
+"""The codes of refusals by limits."""
+
 
 class Refused(NamedTuple):
     """A bucket that refuses a demand or a part of it, why, and how many units a new node of it
-    would take; 0 where none can be made, or would do."""
+    would take, where limits are in the way (`OF_ROOM`); 0 where none can be made, or would do."""
 
     bucket: NodeBucket
     reject: Reject
@@ -56,17 +59,22 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
         planned = () if decision.plan is None else decision.plan.rejects
         rejects = (*decision.ranking.rejects, *planned)
         answers = decision.refusals
-    pools = () if demand.opaque else demand.pooled
-    short = [each for each in _by_pool(pools) if each.cap(request.units) < request.units]
+    short = unpaid_of(() if demand.opaque else demand.pooled, request.units)
     refused = []
+    of_array = [each for each in demand.common.conditions() if _NODEARRAY & each.reads]
     for candidate, reject in rejects:
-        other = _of_another_array(candidate, demand.common)
-        fit = candidate.opening(demand.common)
+        other = _of_another_array(candidate, of_array)
+        fit = candidate.opening(demand.common) if reject.code in OF_ROOM else None
         each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
         bucket = placer_of(node_mgr).bucket_of(candidate)
         refused.append(Refused(bucket, reject if other is None else other, each))
     units = decision.plan.units if decision.plan else 0
     return WhyNot(request, units, refused, answers, short)
+
+
+def unpaid_of(pooled: Iterable[SharedConstraint], units: int) -> list[SharedConstraint]:
+    """What pools have too little for, of so many units."""
+    return [each for each in _by_pool(pooled) if each.cap(units) < units]
 
 
 def _by_pool(pooled: Iterable[SharedConstraint]) -> list[SharedConstraint]:
@@ -86,11 +94,11 @@ def _by_pool(pooled: Iterable[SharedConstraint]) -> list[SharedConstraint]:
     return [*found, *together]
 
 
-def _of_another_array(candidate: Candidate, expr: Expr) -> Reject | None:
-    """What a demand for another nodearray says of a candidate: that goes before whatever else it
+def _of_another_array(candidate: Candidate, of_array: Sequence[Expr]) -> Reject | None:
+    """What conditions on the nodearray say of a candidate: that goes before whatever else it
     lacks."""
-    for condition in expr.conditions():
-        fit = condition.fit(candidate.bucket_shape) if _NODEARRAY & condition.reads else None
+    for condition in of_array:
+        fit = condition.fit(candidate.bucket_shape)
         if isinstance(fit, Reject):
             return fit
     return None

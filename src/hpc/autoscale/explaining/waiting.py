@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpc.autoscale.explaining.codes import CODES
-from hpc.autoscale.explaining.refusals import Found, by_bucket, causes_of
+from hpc.autoscale.explaining.refusals import Found, Known, by_bucket, causes_of
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.words import at_time
 from hpc.autoscale.job.job import Job
@@ -15,13 +15,16 @@ from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
 
-def verdict_on_waiting(job: Job, node_mgr: NodeManager, of_gang: str = "") -> Verdict:
+def verdict_on_waiting(
+    job: Job, node_mgr: NodeManager, of_gang: str = "", known: Known | None = None
+) -> Verdict:
     """Why a job of a queue has not all that it wants, as things are now; nothing is changed.
 
-    `of_gang`: what is known of it as a gang of which a part has come. Cost: that of looking for the
-    job on every bucket and, where nodes must be asked one by one, on every node.
+    `of_gang`: what is known of it as a gang of which a part has come. `known`: what was worked out
+    for other jobs of the pass. Cost: that of looking for the job on every bucket and, where nodes
+    must be asked one by one, on every node.
     """
-    found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
+    found = by_bucket(job, who_refuses(job, node_mgr), node_mgr, known)
     return verdict_of(job.name, found, of_gang)
 
 

@@ -202,11 +202,11 @@ class Feasibility:
         return found
 
     def _rejects(self, expr: Expr, meeting: int) -> Rejects:
-        found = []
+        found, conditions = [], expr.conditions()
         for i in self._order(expr):
             if not meeting >> i & 1:
                 shape = self._shapes[i]
-                fits = (condition.fit(shape) for condition in expr.conditions())
+                fits = (condition.fit(shape) for condition in conditions)
                 refusal = shape.unfit()
                 if refusal is None:
                     refusal = next((fit for fit in fits if isinstance(fit, Reject)), None)
