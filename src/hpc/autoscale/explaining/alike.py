@@ -57,7 +57,7 @@ class Kinds:
         by itself. Cost: whether its buckets are known; nothing is asked of them again."""
         if compiled.pooled:
             return self._kind_by_pools(job, compiled)
-        cursor = self._cursor(compiled)
+        cursor = self._by_demand.get(compiled) or self._cursor(compiled)
         if cursor is None or not cursor.candidates:
             return None  # what it lacks has its own figures
         buckets = self._of_candidates(cursor.candidates)
@@ -75,11 +75,9 @@ class Kinds:
 
     def _cursor(self, compiled: Compiled) -> Cursor | None:
         """What the engine remembers of some constraints; None where it alone cannot answer."""
-        self._placer.sync()
-        if compiled in self._by_demand:
-            return self._by_demand[compiled]
         if compiled.opaque or any_reads(compiled.parts, self._personal):
             return None
+        self._placer.sync()
         return self._placer.planner.cursor(compiled.expr)
 
     def _of_candidates(self, candidates: tuple[Candidate, ...]) -> _Buckets:
