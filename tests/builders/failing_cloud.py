@@ -92,6 +92,17 @@ class Site:
         every = self.simulator.cluster("c").nodes()
         return [node for node in every if nodearray in (None, node["Template"])]
 
+    def hosts_with(self, ncpus: int) -> list[SchedulerNode]:
+        """The hosts of the nodes that are ready: nothing runs there, and so much is available."""
+        made = []
+        for node in self.nodes():
+            if node["Status"] == "Ready":
+                its = {"ncpus": 2, "ccnodeid": node["NodeId"]}
+                host = SchedulerNode(node["Hostname"], its)
+                host.available["ncpus"] = ncpus
+                made.append(host)
+        return made
+
     def names(self, nodearray: str | None = None) -> list[str]:
         """The names of the nodes."""
         return [node["Name"] for node in self.nodes(nodearray)]

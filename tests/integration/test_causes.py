@@ -61,6 +61,8 @@ class Play:
                 cluster.evict(self.site.names()[0])
             case "fault":
                 self.site.simulator.faults.add(**values[0])
+            case "hosts-without-work":
+                self.site.new_hosts = lambda: self.site.hosts_with(ncpus=0)
             case "scheduler-down":
                 self.site.new_jobs = lambda: (_ for _ in ()).throw(OSError(*values))
             case _:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc.autoscale.backoff.causes import FailureKind
-from hpc.autoscale.backoff.holds import HeldBack, ShutOff
+from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.backoff.subjects import Reach, Subject
 from hpc.autoscale.node.limits import _SharedLimit, _SpotLimit

@@ -5,7 +5,7 @@ import pytest
 from builders.nodes import a_manager
 from hpc.autoscale import clock
 from hpc.autoscale.backoff.causes import FailureKind
-from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, subject
 from hpc.autoscale.explaining.limit_words import left_in_words, resting_in_words, what_rests
@@ -41,6 +41,7 @@ def held(bucket, reach, kind, until=1300.0, streak=1, room=0, cluster=""):
     ("reach", "kind", "said"),
     [
         (Reach.BUCKET, FailureKind.BOOT, "nodes of htc/{size} did not become ready"),
+        (Reach.BUCKET, FailureKind.HOST, "hosts of new nodes of htc/{size} took no work"),
         (Reach.BUCKET, FailureKind.QUOTA, "Azure says that a quota for htc/{size} is used up"),
         (
             Reach.GROUP,

@@ -118,6 +118,12 @@ class Witness:
         """Keys of those of the nodes whose hosts an answer reports."""
         return compare(nodes, reading[1], (), self.gone).reported
 
+    def hosts_of(self, nodes: Iterable[Node]) -> list[tuple[Node, SchedulerNode]]:
+        """Those of the nodes whose hosts the first answer reports, with their hosts."""
+        identities = Identities(nodes, self.gone)
+        pairs = ((identities.might_be(host), host) for host in self.reading[1])
+        return [(found[0], host) for found, host in pairs if len(found) == 1]
+
     def reported_on_premises(self, nodes: Iterable[Node]) -> set[str]:
         """Names of those nodes that are hosts on premises and that the scheduler reports."""
         on_premises = [node for node in nodes if is_on_premises(node)]

@@ -24,6 +24,7 @@ class FailureKind(StrEnum):
     QUOTA = "quota"
     CAPACITY = "capacity"
     BOOT = "boot"
+    HOST = "host"
     REFUSED = "refused"
     EVICTED = "evicted"
 

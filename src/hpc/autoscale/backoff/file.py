@@ -21,14 +21,18 @@ _CAUSES: Mapping[object, FailureKind] = {cause.value: cause for cause in Failure
 
 class Boot(NamedTuple):
     """A node that was seen to boot: since when, whether it was started and not made, has a VM, and
-    has failed already. `up_at`: nodearray, VM size and placement group of a spot node that came
-    up, which may be evicted; an empty text for others."""
+    has failed already. `up_at`: nodearray, VM size and placement group of one that came up, where
+    something is still to be learnt of it: whether a spot node is evicted, and whether its host
+    takes work, until it `is_fit`; an empty text for others. `empty_since`: since when that host
+    has nothing available, 0 while nobody has seen that."""
 
     since: float
     was_started: bool = False
     has_vm: bool = False
     has_failed: bool = False
     up_at: str = ""
+    is_fit: bool = False
+    empty_since: float = 0.0
 
 
 class Remembered(NamedTuple):
@@ -47,17 +51,21 @@ class BackoffFile(SqliteFile):
     """The file at `path`."""
 
     NAME = "back-off"
-    VERSION = 3
+    VERSION = 4
     TABLES = (
         "CREATE TABLE backoffs (subject TEXT PRIMARY KEY, cause TEXT, message TEXT,"
         " failed_at REAL, level INTEGER, streak INTEGER, delay REAL, until REAL, passed INTEGER)",
         "CREATE TABLE boots (node_id TEXT PRIMARY KEY, since REAL, was_started BOOL, has_vm BOOL,"
-        " has_failed BOOL, up_at TEXT)",
+        " has_failed BOOL, up_at TEXT, is_fit BOOL, empty_since REAL)",
         _SENT,
     )
     UPGRADES: Mapping[int, Sequence[str]] = {
         1: ("ALTER TABLE boots ADD COLUMN up_at TEXT",),
         2: (_SENT,),
+        3: (
+            "ALTER TABLE boots ADD COLUMN is_fit BOOL",
+            "ALTER TABLE boots ADD COLUMN empty_since REAL",
+        ),
     }
     ERROR = BackoffError
     REMEDY = "delete it; then what failed before is forgotten"
@@ -68,7 +76,7 @@ class BackoffFile(SqliteFile):
         columns = "subject, cause, message, failed_at, level, streak, delay, until, passed"
         backoffs, boots, sent = self.tables(
             (f"SELECT {columns} FROM backoffs", 1),
-            ("SELECT * FROM boots", 1),  # one of version 1 has a column less
+            ("SELECT * FROM boots", 1),  # those of earlier versions have fewer columns
             ("SELECT request_id, since FROM sent", 3),
         )
         for key, cause, *others in backoffs:
@@ -100,7 +108,7 @@ class BackoffFile(SqliteFile):
                 list(_rows(backoffs)),
             )
             db.executemany(
-                "INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO boots VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [(node_id, *boot) for node_id, boot in boots.items() if boot is not None],
             )
             listed = [(each,) for each, since in sent.items() if since is None]
@@ -109,9 +117,12 @@ class BackoffFile(SqliteFile):
             db.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?)", rows)
 
 
-def _boot(since: Any, was_started: Any, has_vm: Any, has_failed: Any, up_at: Any = "") -> Boot:
+def _boot(since: Any, was_started: Any, has_vm: Any, has_failed: Any, *later: Any) -> Boot:
+    up_at, is_fit, empty_since = [*later, None, None, None][:3]
     told = bool(was_started), bool(has_vm), bool(has_failed)
-    return Boot(float(since or 0.0), *told, str(up_at or ""))
+    return Boot(
+        float(since or 0.0), *told, str(up_at or ""), bool(is_fit), float(empty_since or 0.0)
+    )
 
 
 def _rows(backoffs: Mapping[Subject, Backoff | None]) -> Iterable[tuple[object, ...]]:

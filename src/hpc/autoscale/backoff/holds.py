@@ -11,13 +11,13 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a_refusal, plain
 from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
+from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.backoff.law import Backoff, Policy
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Record
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
@@ -27,7 +27,7 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.requestsets.dynamic import array_in
 
 Draw = Callable[[Subject, Backoff | None], float]
@@ -39,60 +39,16 @@ _ABSENT = 3600.0
 """A listing may be older than the one before: for so many seconds after it was asked for a node
 that booted, and is not listed any more, may be listed again."""
 
+_UNHEARD = 86400.0
+"""For so many seconds a node is watched whose host has taken no work."""
+
+_EMPTY = 120.0
+"""For so many seconds a host that has come up may have nothing available, as one that the scheduler
+has not heard yet."""
+
 # A capacity failure that the status dates this much later than the one that is known, in seconds,
 # is another one.
 _ANOTHER = 5.0
-
-
-class HeldBack(Limit):
-    """A limit of everything that one subject in back-off concerns. `since`: of what is known;
-    `until`: when it may be tried again, `now` being the time of the plan."""
-
-    def __init__(self, about: Subject, known: Backoff, room: int, now: float) -> None:
-        super().__init__(str(about), max_nodes=room)
-        self.about = about
-        self.known = known
-        self._now = now
-        self._room = room
-
-    @property
-    def in_words(self) -> str:
-        """Why it is held back, and for how long."""
-        known = self.known
-        when = f"for {known.until - self._now:.0f} s more" if self._now < known.until else ""
-        tried = f"tried with {self._room} at a time" if self._room else "tried by nodes that boot"
-        times = f", {known.streak} nodes in a row" if known.streak > 1 else ""
-        return f"{self.name} is in back-off ({known.cause.value}{times}), {when or tried}"
-
-    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
-        planned = self.used_nodes + owed_nodes
-        more = f", and {planned} planned" if planned else ""
-        return f"{self.in_words}{more}: {self.known.message or 'no message'}"
-
-    def lift(self) -> None:
-        """Let any number of nodes be asked for."""
-        self.max_nodes = NO_LIMIT
-
-
-class ShutOff(Limit):
-    """A limit of everything of an offer, that leaves room for any number of nodes unless it is
-    `shut`."""
-
-    def __init__(self, offer: Subject) -> None:
-        super().__init__(str(offer), max_nodes=NO_LIMIT)
-
-    @contextmanager
-    def shut(self) -> Iterator[None]:
-        """While this lasts, there is no room for a new node."""
-        taken = self.room(1)
-        self.charge(taken, 0)
-        try:
-            yield
-        finally:
-            self.charge(-taken, 0)
-
-    def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
-        return f"{self.name} gets no new nodes for gangs that came short there"
 
 
 def seeded(about: Subject, known: Backoff | None) -> float:
@@ -104,7 +60,8 @@ def seeded(about: Subject, known: Backoff | None) -> float:
 class Holds:
     """What is held back in one cluster, for one pass. `path`: the file, which is never written with
     `read_only`. `draw`: how jitter is drawn. `short_of`: the offers that some jobs are to be kept
-    from, by their limits in `shut_offs`.
+    from, by their limits in `shut_offs`. `hears_hosts`: the scheduler reports its hosts, so that
+    nodes are watched until theirs takes work.
 
     A file that cannot be used costs a warning: then nothing is remembered, and nothing held back
     for what happened before. `problems` says so.
@@ -117,12 +74,14 @@ class Holds:
         read_only: bool = False,
         draw: Draw = seeded,
         short_of: Iterable[Subject] = (),
+        hears_hosts: bool = False,
     ) -> None:
         self.policy = policy or Policy()
         self.problems: list[str] = []
         self.limits: dict[Subject, HeldBack] = {}
         self.shut_offs: dict[Subject, ShutOff] = {}
         self._short_of = frozenset(short_of)
+        self._hears_hosts = hears_hosts
         self._file = BackoffFile(path)
         self._read_only = read_only
         self._draw = draw
@@ -263,21 +222,21 @@ class Holds:
         boot = self._memory.boots[node_id]
         status = record.get("Status")
         if boot.up_at and (status in READY_STATES or boot.has_failed):
-            self._note_boot(node_id, None if boot.has_failed else boot)
+            facts = self._facts_of(record, by_place)
+            is_watched = facts is None or facts.spot or abs(clock.time() - boot.since) < _UNHEARD
+            self._note_boot(node_id, boot if is_watched and status in READY_STATES else None)
             return
         if boot.up_at and not record:
             # nobody told it to go, for then it would be forgotten, or be seen to go
-            array, size, group = [*boot.up_at.split("\x1f"), "", ""][:3]
-            was = {"Template": array, "MachineType": size, "PlacementGroupId": group}
-            facts = self._facts_of(was, by_place)
+            facts = self._facts_of(_record_of(boot), by_place)
             self._note_eviction(node_id, facts, boot.since, bad)
         self._note_boot(node_id, None)
         if status in READY_STATES:
             facts = self._facts_of(record, by_place)
-            if facts is not None and facts.spot:
+            if facts is not None and (facts.spot or self._hears_hosts):
                 up_at = "\x1f".join((facts.nodearray, facts.vm_size, facts.group))
                 self._note_boot(node_id, boot._replace(up_at=up_at))
-            good.update(self._proven(self._facts_of(record, by_place), boot, is_up=True))
+            good.update(self._proven(facts, boot, is_up=True))
             good.update([node(node_id)] if boot.was_started else [])
         elif status in _AT_REST and boot.was_started and not boot.has_failed:
             bad[node(node_id)].append((FailureKind.REFUSED, "it was started and is at rest again"))
@@ -299,7 +258,8 @@ class Holds:
 
     def _proven(self, facts: BucketFacts | None, boot: Boot, is_up: bool) -> list[Subject]:
         """What a node shows to be well again: one that has a VM, the capacity and quota that it
-        needed; one that is up, its bucket too. Only what was asked for after a failure counts."""
+        needed; one that is up, its bucket too, but for whether its host takes work. Only what was
+        asked for after a failure counts."""
         if facts is None:
             return []
         known = self._memory.backoffs
@@ -308,6 +268,7 @@ class Holds:
             about
             for about in found
             if (is_up or known[about].cause is not FailureKind.BOOT)
+            and known[about].cause is not FailureKind.HOST
             and (known[about].cause is FailureKind.BOOT or boot.since > known[about].failed_at)
             and (not (is_up and boot.has_vm) or known[about].cause is FailureKind.BOOT)
         ]
@@ -350,15 +311,28 @@ class Holds:
         self, listed: Listed, by_place: Mapping[Place, NodeBucket]
     ) -> Counter[Subject]:
         """How many nodes will show, for each subject in back-off, whether it is well: those that
-        have no VM yet, and where it is about booting those that boot."""
+        have no VM yet, where it is about single nodes those that boot, and where it is about hosts
+        those that are up and whose hosts have taken no work yet."""
         coming: Counter[Subject] = Counter()
         for record in listed.booting:
-            facts = self._facts_of(record, by_place)
-            for about in subjects_of(facts) if facts is not None else ():
-                known = self._memory.backoffs.get(about)
-                if known and (known.cause is FailureKind.BOOT or record["Status"] in WITHOUT_A_VM):
-                    coming[about] += 1
+            for about, cause in self._resting(record, by_place):
+                is_early = record["Status"] in WITHOUT_A_VM
+                coming[about] += is_early or cause in law.OF_SINGLE_NODES
+        for boot in self._memory.boots.values():
+            if boot.up_at and not boot.is_fit:
+                for about, cause in self._resting(_record_of(boot), by_place):
+                    coming[about] += cause is FailureKind.HOST
         return coming
+
+    def _resting(
+        self, record: Record, by_place: Mapping[Place, NodeBucket]
+    ) -> Iterator[tuple[Subject, FailureKind]]:
+        """What of a node's bucket is in back-off, and why."""
+        facts = self._facts_of(record, by_place)
+        for about in subjects_of(facts) if facts is not None else ():
+            known = self._memory.backoffs.get(about)
+            if known is not None:
+                yield about, known.cause
 
     # -- what is held back
 
@@ -424,6 +398,38 @@ class Holds:
             self._note_boot(node_id, Boot(now))
         for node_id in started:
             self._note_boot(node_id, Boot(now, was_started=True))
+        self._save()
+
+    @property
+    def watched(self) -> set[str]:
+        """NodeIds of the nodes that are up and whose hosts have taken no work yet."""
+        boots = self._memory.boots.items()
+        return {node_id for node_id, boot in boots if boot.up_at and not boot.is_fit}
+
+    def hosts_heard(self, hosts: Iterable[tuple[Node, Node]]) -> None:
+        """Watched nodes, each with its host as the scheduler reports it: one with work, or of which
+        anything is available, is fit for work. One that is not for a while is a failure, once."""
+        now = clock.time()
+        fit: set[Subject] = set()
+        unfit: Counter[Subject] = Counter()
+        for each, host in hosts:
+            node_id = str(each.delayed_node_id.node_id)
+            boot, about = self._memory.boots[node_id], subject(Reach.BUCKET, facts_of(each))
+            if not _takes_no_work(host):
+                fit.add(about)
+                boot = boot._replace(is_fit=True)
+            elif not boot.empty_since or boot.empty_since > now:
+                boot = boot._replace(empty_since=now)
+            elif not boot.has_failed and now - boot.empty_since >= _EMPTY:
+                unfit[about] += 1
+                boot = boot._replace(has_failed=True)
+            self._note_boot(node_id, None if boot.is_fit and not each.spot else boot)
+        for about in fit:
+            if (known := self._memory.backoffs.get(about)) and known.cause is FailureKind.HOST:
+                self._succeed(about)
+        for about in unfit.keys() - fit:
+            finding = Diagnosis(FailureKind.HOST, Reach.BUCKET)
+            self._fail(about, finding, "took no work", now, now, unfit[about])
         self._save()
 
     def leaving(self, node_ids: Iterable[str]) -> None:
@@ -529,6 +535,23 @@ class Holds:
         return self._facts[place]
 
 
+def _record_of(boot: Boot) -> Record:
+    """What the listing said of where a node that came up is."""
+    array, size, group = [*boot.up_at.split("\x1f"), "", ""][:3]
+    return {"Template": array, "MachineType": size, "PlacementGroupId": group}
+
+
+def _takes_no_work(host: Node) -> bool:
+    """Whether a scheduler has nothing available of a host, though nothing runs there."""
+    has = [name for name, amount in host.resources.items() if _is_some(amount)]
+    is_empty = not any(_is_some(host.available.get(name)) for name in has)
+    return bool(has) and is_empty and not host.assignments
+
+
+def _is_some(amount: object) -> bool:
+    return isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0
+
+
 def facts_of(bucket: NodeBucket | Node) -> BucketFacts:
     """What of a bucket, or of the bucket of a node, decides which failures concern it."""
     return BucketFacts(
@@ -550,6 +573,3 @@ def _is_recent(bucket: NodeBucket, policy: Policy) -> bool:
     """Whether the status dates a capacity failure that may still count."""
     elapsed = bucket.last_capacity_failure
     return elapsed is not None and elapsed < policy.ceiling
-
-
-__all__ = ["HeldBack", "Holds", "ShutOff", "facts_of", "seeded"]

@@ -26,11 +26,15 @@ FIRST: Mapping[FailureKind, float] = MappingProxyType(
         FailureKind.QUOTA: 300.0,
         FailureKind.CAPACITY: 300.0,
         FailureKind.BOOT: 600.0,
+        FailureKind.HOST: 600.0,
         FailureKind.REFUSED: 120.0,
         FailureKind.EVICTED: 60.0,
     }
 )
 """The first rest after a failure, by its cause."""
+
+OF_SINGLE_NODES = frozenset({FailureKind.BOOT, FailureKind.HOST})
+"""Causes that may be about one node, so that one failure says nothing of others."""
 
 EVICTED_AT_MOST = 10.0
 """After evictions nothing rests for more than so many times the first rest."""
@@ -40,7 +44,7 @@ EVICTED_AT_MOST = 10.0
 class Policy:
     """`first`: the first rest by cause; no rest is longer than `ceiling`. Each is shortened by a
     random part of it, at most `jitter`. A bucket rests after `boot_failures` nodes in a row that
-    did not boot; anything else after one failure."""
+    did not boot, or whose hosts took no work; anything else after one failure."""
 
     first: Mapping[FailureKind, float] = field(default_factory=lambda: FIRST)
     ceiling: float = 3600.0
@@ -103,7 +107,7 @@ def failed(
     now_known = replace(known, cause=cause, message=message, failed_at=failed_at, streak=streak)
     if known.level and at < known.until:
         return replace(now_known, until=max(known.until, at + known.delay))
-    if not known.level and cause is FailureKind.BOOT and streak < policy.boot_failures:
+    if not known.level and cause in OF_SINGLE_NODES and streak < policy.boot_failures:
         return replace(now_known, until=failed_at)
     level = min(MAX_LEVEL, known.level + 1)
     nominal = min(policy.longest(cause), policy.first[cause] * 2.0 ** (level - 1))

@@ -27,7 +27,14 @@ def new_holds(config: Mapping[str, Any]) -> Holds | None:
         return None
     may_write = bool(config.get(LEARNS)) and not config.get("read_only")
     policy, path = policy_of(section), str(config["backoffdb"])
-    return Holds(path, policy, read_only=not may_write, short_of=offers_short_of(config))
+    autoscale = config.get("autoscale") or {}
+    return Holds(
+        path,
+        policy,
+        read_only=not may_write,
+        short_of=offers_short_of(config),
+        hears_hosts=bool(autoscale.get("scheduler_reports_hosts", True)),
+    )
 
 
 def policy_of(section: Mapping[str, Any]) -> Policy:

@@ -25,7 +25,7 @@ from hpc.autoscale import clock
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.learning import nothing_to_start
-from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.ccbindings import errors
 from hpc.autoscale.cli.checking import check_alone, check_with_cluster
 from hpc.autoscale.cli.drivers import GenericDriver

@@ -25,7 +25,7 @@ from hpc.autoscale.autoscaler.summary import (
     jobs_aside,
     stuck_jobs,
 )
-from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.explaining.limit_words import resting_in_words
 from hpc.autoscale.hpctypes import name_order

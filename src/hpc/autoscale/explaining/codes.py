@@ -49,6 +49,9 @@ CODES: dict[str, CauseKind] = {
         _TIMED, Stand.WAITS, "Spot nodes of the size were evicted a while ago."
     ),
     "BootBackoff": CauseKind(_TIMED, Stand.WAITS, "Nodes of the bucket did not become ready."),
+    "HostBackoff": CauseKind(
+        _TIMED, Stand.WAITS, "Hosts of new nodes of the bucket took no work of the scheduler."
+    ),
     "RefusedBackoff": CauseKind(
         _TIMED, Stand.WAITS, "CycleCloud refused to make nodes of the bucket."
     ),
@@ -111,6 +114,7 @@ OF_BACKOFF = {
     "capacity": "CapacityBackoff",
     "evicted": "EvictedBackoff",
     "boot": "BootBackoff",
+    "host": "HostBackoff",
     "refused": "RefusedBackoff",
     "quota": "QuotaBackoff",
     "subscription": "SubscriptionBackoff",

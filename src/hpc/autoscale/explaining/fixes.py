@@ -16,7 +16,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.backoff import law
-from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import Change, Gain, Hypothesis
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests

@@ -6,7 +6,7 @@ import re
 from copy import copy
 
 from hpc.autoscale import clock
-from hpc.autoscale.backoff.holds import HeldBack
+from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.backoff.subjects import Reach
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import at_time, name_of
@@ -33,6 +33,7 @@ _TRIED = {
     "capacity": "Azure had no capacity for {0}",
     "evicted": "Azure took nodes of {0} back",
     "boot": "nodes of {0} did not become ready",
+    "host": "hosts of new nodes of {0} took no work",
     "refused": "CycleCloud refused to make nodes of {0}",
     "quota": "Azure says that {0} is used up",
     "subscription": "Azure says that {0} cannot be used",
@@ -151,6 +152,8 @@ def resting_in_words(limit: HeldBack, bucket: NodeBucket) -> str:
         text = f"{text}, {known.streak} times in a row"
     if kind == "boot" and known.streak > 1:
         text = f"{known.streak} nodes of {what} in a row did not become ready"
+    if kind == "host" and known.streak > 1:
+        text = f"the hosts of {known.streak} new nodes of {what} in a row took no work"
     if clock.time() < known.until:
         return f"{text}: next try {at_time(known.until)}"
     tried = counted(limit.max_nodes, "node") if limit.max_nodes else "nodes that boot"

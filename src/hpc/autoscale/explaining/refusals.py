@@ -15,7 +15,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.backoff.holds import HeldBack, ShutOff
+from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.config.clusters import cluster_named, cluster_of_bucket
 from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import did_you_mean

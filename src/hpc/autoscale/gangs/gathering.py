@@ -23,7 +23,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.backoff.holds import ShutOff
+from hpc.autoscale.backoff.held import ShutOff
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.backoff.subjects import Subject

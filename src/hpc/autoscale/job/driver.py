@@ -121,11 +121,8 @@ class SchedulerDriver(ABC):
         self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]
     ) -> None:
         """Called once in a pass, before work is placed, to compare the nodes of the scheduler with
-        those of CycleCloud.
-
-        A host that is taken out of `scheduler_nodes`, because its node is lost, gets no work. Dry
-        runs call it too (`read_only`), and must change nothing.
-        """
+        those of CycleCloud. A host that is taken out of `scheduler_nodes`, because its node is
+        lost, gets no work. Dry runs call it too (`read_only`), and must change nothing."""
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         """Prepare a new node manager: the `ccnodeid` resource and spare placement groups."""
@@ -143,10 +140,8 @@ class SchedulerDriver(ABC):
 
     def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
         """Those of the nodes that the method named `hook`, one of those that take and return nodes,
-        would return if it were called with them now.
-
-        Asked by plans (`hpc.autoscale.rehearsal`), which call none of these methods: nothing may be
-        changed here. This class: `add_nodes_to_cluster` returns the ready ones, all others all.
+        would return if it were called with them now. Asked by plans (`hpc.autoscale.rehearsal`):
+        nothing may be changed here. This class: the ready ones for `add_nodes_to_cluster`, or all.
         """
         if hook == "add_nodes_to_cluster":
             return [node for node in nodes if node.state in READY_STATES]
@@ -167,12 +162,8 @@ class SchedulerDriver(ABC):
         """
 
     def name_of_job(self, name: str) -> str:
-        """The name of the job that stands for the one that users call `name`, among the jobs that
-        were read last: for schedulers several of whose jobs are handed over as one.
-
-        `azscale explain` asks it of a name. One that stands for no job says that nothing is wanted
-        for it.
-        """
+        """The name of the job, of those read last, that stands for what users call `name`, where
+        several are handed over as one; of no job where nothing is wanted. Asked by `explain`."""
         return name
 
     @property

@@ -1,0 +1,104 @@
+"""Hosts that come up and take no work, as where a scheduler drains those of too little memory: the
+loop does not make such nodes again and again."""
+
+import json
+
+import pytest
+
+from builders.failing_cloud import F2, a_site
+from hpc.autoscale import cli
+from hpc.autoscale.backoff.file import BackoffFile
+
+ARRAYS = {"htc": {"machine_types": [F2]}}
+SPOT = {"htc": {"machine_types": [F2], "spot": True}}
+IDLE = 300
+
+
+def made_in(site, minutes):
+    """How many nodes are made in so many passes, one a minute."""
+    made = 0
+    for _ in range(minutes):
+        site.run(idle_timeout=IDLE)
+        made += site.made().total()
+        site.wait(60)
+    return made
+
+
+@pytest.fixture(params=[ARRAYS, SPOT], ids=["regular", "spot"])
+def site(tmp_path, request):
+    """One job waits, and the hosts of all nodes take no work."""
+    with a_site(tmp_path, request.param) as made:
+        made.want(1)
+        made.left = 0
+        made.new_hosts = lambda: made.hosts_with(ncpus=made.left)
+        yield made
+
+
+def test_nodes_are_tried_one_at_a_time_at_longer_and_longer_intervals(site, capsys):
+    """Without that one was made in each pass, and none deleted; why is told, with when the next one
+    is tried."""
+    assert made_in(site, 60) <= 8
+    assert made_in(site, 240) <= 8
+    assert len(site.nodes()) <= 2
+    (known,) = BackoffFile(str(site.home / "backoff.db")).read().backoffs.values()
+    assert known.cause == "host"
+    (job,) = site.run(idle_timeout=IDLE).unsatisfied
+    assert "is in back-off (host, " in job.reason
+    path = site.home / "autoscale.json"
+    path.write_text(json.dumps(site.config))
+    path.chmod(0o600)
+    cli.main(["buckets", "-c", str(path), "-o", "backoff"])
+    assert "took no work" in capsys.readouterr().out
+
+
+def test_hosts_may_be_late(site):
+    """One that has nothing available for two minutes after it came up, and then takes work, is what
+    it is waited for."""
+    made_in(site, 2)
+    site.left = 2
+    made_in(site, 10)
+    assert not BackoffFile(str(site.home / "backoff.db")).read().backoffs
+    assert len(site.nodes()) <= 2
+
+
+def test_hosts_that_take_work_again_end_it(site):
+    """The first one that has something available is enough, and what was remembered is gone."""
+    made_in(site, 60)
+    site.left = 2
+    site.want(4)
+    made_in(site, 90)
+    assert len(site.nodes()) == 4
+    assert not BackoffFile(str(site.home / "backoff.db")).read().backoffs
+
+
+def test_a_host_that_took_work_once_is_no_sign_of_others(site):
+    """An administrator who drains hosts that were at work keeps nobody from new ones."""
+    site.left = 2
+    made_in(site, 10)
+    site.left = 0
+    site.want(0)
+    made_in(site, 30)
+    assert site.nodes() == []
+    assert not BackoffFile(str(site.home / "backoff.db")).read().backoffs
+
+
+def test_nothing_is_watched_where_the_scheduler_does_not_report_hosts(tmp_path):
+    """Regular nodes that are up are forgotten at once."""
+    with a_site(tmp_path, ARRAYS) as made:
+        made.config["autoscale"] = {"scheduler_reports_hosts": False}
+        made.want(3)
+        made_in(made, 5)
+        assert len(made.nodes()) == 3
+        assert not BackoffFile(str(tmp_path / "backoff.db")).read().boots
+
+
+@pytest.mark.parametrize("hours", [0, 25])
+def test_nodes_of_which_nothing_is_heard_are_watched_for_a_day(tmp_path, hours):
+    """And are no failures: nobody knows what their hosts would take."""
+    with a_site(tmp_path, ARRAYS) as made:
+        made.want(3)
+        made_in(made, 5)
+        made.wait(3600 * hours)
+        made_in(made, 2)
+        known = BackoffFile(str(tmp_path / "backoff.db")).read()
+        assert (len(known.boots), known.backoffs) == (0 if hours else 3, {})
