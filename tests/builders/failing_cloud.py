@@ -15,7 +15,9 @@ from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.simulator import serve
+from hpc.autoscale.simulator.cluster import Cloud
 from hpc.autoscale.simulator.handles import Simulator
+from hpc.autoscale.simulator.loading import describe
 
 F2, F4 = "Standard_F2s_v2", "Standard_F4s_v2"
 REGION = "southcentralus"
@@ -81,6 +83,31 @@ class Site:
         self.simulator.clock.advance(seconds)
         self._clock.now += seconds
 
+    def change(
+        self,
+        nodearrays: dict[str, Any],
+        region: dict[str, Any] | None = None,
+        limits: dict[str, Any] | None = None,
+    ) -> None:
+        """Somebody gives the cluster other nodearrays and limits, and the region other quotas, as
+        in `a_site`; nodes stay, and their nodearrays must."""
+        new = describe(_described(nodearrays, region, limits))
+
+        def change(cloud: Cloud) -> None:
+            cluster = cloud.cluster("c")
+            cluster.description, cloud.regions = new.clusters["c"], new.regions
+            arrays = cluster.description.nodearrays
+            for array in arrays.values():
+                for size in array.machine_types:
+                    cluster.bucket_ids.setdefault((array.name, size), cloud.orchestrator.new_id())
+            for node in cluster.nodes():
+                node.nodearray = arrays[node.nodearray.name]
+            cloud.orchestrator.capacity.clear()
+            for of in new.regions.values():
+                cloud.set_capacity(of.name, of.capacity)
+
+        self.simulator._runtime.call(change)
+
     def made(self) -> Counter[str]:
         """How many nodes the server has made since this was asked last, by nodearray and size."""
         entries = [e for e in self.simulator.journal.entries() if e["event"] == "created"]
@@ -118,11 +145,19 @@ def a_site(
 ) -> Iterator[Site]:
     """A site with these nodearrays, and `limits` of the cluster; all phases take 10 s unless told
     otherwise."""
+    with serve(_described(nodearrays, region, limits, **lifecycle)) as simulator:
+        yield Site(simulator, home)
+
+
+def _described(
+    nodearrays: dict[str, Any],
+    region: dict[str, Any] | None,
+    limits: dict[str, Any] | None,
+    **lifecycle: Any,
+) -> dict[str, Any]:
     phases = "allocation acquiring preparing terminating allocation_failed deallocating"
-    description = {
+    return {
         "clusters": {"c": {"region": REGION, "nodearrays": nodearrays, **(limits or {})}},
         "regions": {REGION: region or {}},
         "lifecycle": {**dict.fromkeys(phases.split(), 10), "jitter": 0, **lifecycle},
     }
-    with serve(description) as simulator:
-        yield Site(simulator, home)

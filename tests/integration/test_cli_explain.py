@@ -374,8 +374,11 @@ def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
         site.run()
         site.wait(60)
         site.run()
-        fix = fixes_of(azscale, "17")["ask-less"]
+        fixes = fixes_of(azscale, "17")
+        fix = fixes["ask-less"]
         assert (fix["amount"], fix["is_least"], fix["is_certain"]) == (2, True, True)
+        # its deadline may come first, and then it is given up there
+        assert not fixes["wait"]["is_certain"]
         ask_for(3)
         assert "Job 17 waits: gang 17 has 2 of 4 nodes" in azscale("explain", "17")
         ask_for(2)

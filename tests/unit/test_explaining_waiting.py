@@ -69,6 +69,13 @@ def test_room_that_has_come_since(manager):
     assert verdict.line.startswith("Job j1 waits: there is room by now")
 
 
+def test_of_a_gang_no_room_is_told_that_it_may_not_use(manager):
+    """The next pass does not ask for it while the gang waits."""
+    verdict = verdict_on_waiting(Job("j1", ON_HTC), manager, "gang j1 came short")
+    assert verdict.line == "Job j1 waits: gang j1 came short"
+    assert "RoomByNow" not in {cause.code for cause in verdict.causes}
+
+
 def test_an_exact_size_that_other_nodes_have(manager):
     """Is known as such, and what these have is said as a size."""
     verdict = verdict_on_waiting(Job("j1", {"memgb": [8], "nodearray": "hpc"}), manager)

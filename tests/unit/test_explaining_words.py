@@ -9,7 +9,7 @@ from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, subject
 from hpc.autoscale.explaining.limit_words import left_in_words, resting_in_words, what_rests
-from hpc.autoscale.explaining.words import in_time, names_of, without_codes
+from hpc.autoscale.explaining.words import in_time, names_of, with_next_try, without_codes
 from hpc.autoscale.testing import a_cluster
 
 F4 = "Standard_F4s_v2"
@@ -76,6 +76,16 @@ def test_what_is_tried_again_says_with_how_many(bucket):
     assert ": tried again with 2 nodes first, with all in 100 s" in resting_in_words(tried, bucket)
     tried = held(bucket, Reach.OFFER, FailureKind.CAPACITY, until=900.0)
     assert ": tried again with nodes that boot first" in resting_in_words(tried, bucket)
+
+
+def test_when_it_is_tried_again_is_said_once(bucket):
+    """Also where one node is tried before that, now."""
+    tried = resting_in_words(
+        held(bucket, Reach.OFFER, FailureKind.CAPACITY, until=900.0, room=2), bucket
+    )
+    assert with_next_try(tried, 1100.0) == tried
+    assert with_next_try("full", 1100.0) == "full; next try in 100 s (00:18:20 UTC)"
+    assert with_next_try("full", None) == "full"
 
 
 def test_of_several_clusters_each_is_named(bucket):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from hpc.autoscale.errors import counted
-from hpc.autoscale.explaining.words import at_time, how_jobs_wait
+from hpc.autoscale.explaining.words import how_jobs_wait, with_next_try
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.plaintext import on_one_line
@@ -181,9 +181,7 @@ class StuckJobs:
 
     def __str__(self) -> str:
         said = how_jobs_wait(self.count, self.names, self.never, self.cause)
-        if self.until is not None and "next try" not in said:
-            said += f"; next try {at_time(self.until)}"
-        return on_one_line(said)
+        return on_one_line(with_next_try(said, self.until))
 
 
 def stuck_jobs(

@@ -85,7 +85,7 @@ class WaitingJob:
 
     It is asked of a copy of the engine's state where that is as good as a pass (`is_copy_exact`),
     else of whole passes, `again`, of which each kind of fix may have `PASSES`. `is_certain`:
-    whether what is said then is so.
+    whether what is said then is so. `gathers`: whether it is a gang with a deadline of its own.
     """
 
     def __init__(self, job: Job, found: Sequence[Found], scene: Scene) -> None:
@@ -102,6 +102,8 @@ class WaitingJob:
         self.again = None if self.is_copy_exact or not is_small else scene.ask_again
         self.is_certain = self.is_copy_exact or (self.again is not None and not scene.is_timed)
         self._left = PASSES
+        verdict = scene.waiting(job.name)
+        self.gathers = verdict is not None and verdict.code == "GangGathers"
 
     def of_codes(self, *codes: str) -> Iterator[Found]:
         """What is in the way, of these codes."""
@@ -306,7 +308,11 @@ def _wait(change: WaitingJob) -> Iterator[Fix]:
             if when in opened:
                 # by then as many may be asked for as are wanted, unless what is tried first fails
                 text = f"wait {in_time(rest)} at most, unless {about} fails again"
-            more: dict[str, Any] = {"is_least": when not in opened}
+            # a gang may be given up before that
+            more: dict[str, Any] = {
+                "is_least": when not in opened,
+                "is_certain": not change.gathers,
+            }
             yield _fix("wait", text, answer, subject=about, amount=rest, unit="s", **more)
             return
 

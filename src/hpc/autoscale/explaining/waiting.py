@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.refusals import Found, Known, by_bucket, causes_of
 from hpc.autoscale.explaining.refusing import who_refuses
-from hpc.autoscale.explaining.words import at_time
+from hpc.autoscale.explaining.words import with_next_try
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
@@ -33,7 +33,9 @@ def verdict_of(name: str, found: Sequence[Found], of_gang: str = "") -> Verdict:
     about, causes = f"job {name}", causes_of(found)
     if of_gang:
         code = CODES["GangGathers"]
-        causes = (Cause("GangGathers", of_gang, nearness=code.nearness), *causes)
+        # room there may be, and the next pass asks for none of it
+        others = (each for each in causes if each.code != "RoomByNow")
+        causes = (Cause("GangGathers", of_gang, nearness=code.nearness), *others)
     if not causes:
         causes = (_nothing_known(found),)
     first = causes[0]
@@ -50,9 +52,7 @@ def line_of(about: str, stand: Stand, first: Cause) -> str:
         Stand.NEVER: "can never run",
         Stand.UNKNOWN: "nobody can tell",
     }.get(stand, "")
-    said = first.text
-    if first.until is not None and "next try" not in said:
-        said = f"{said}; next try {at_time(first.until)}"
+    said = with_next_try(first.text, first.until)
     return on_one_line(f"{about[:1].upper()}{about[1:]} {how}: {said}")
 
 

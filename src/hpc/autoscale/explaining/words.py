@@ -49,8 +49,18 @@ def ago(seconds: float) -> str:
 
 def at_time(when: float) -> str:
     """A unix time that lies ahead: `in 4 min (14:03:20 UTC)`."""
-    said = datetime.fromtimestamp(when, UTC).strftime("%H:%M:%S UTC")
-    return f"in {in_time(when - clock.time())} ({said})"
+    return f"in {in_time(when - clock.time())} ({_on_the_clock(when)})"
+
+
+def with_next_try(said: str, until: float | None) -> str:
+    """A sentence with when it is tried again, where that is known and not in it yet."""
+    if until is None or "next try" in said or _on_the_clock(until) in said:
+        return said
+    return f"{said}; next try {at_time(until)}"
+
+
+def _on_the_clock(when: float) -> str:
+    return datetime.fromtimestamp(when, UTC).strftime("%H:%M:%S UTC")
 
 
 def per_hour(price: float | None) -> str:
