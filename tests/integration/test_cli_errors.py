@@ -662,7 +662,8 @@ def test_a_command_that_does_not_exist(azscale):
 
 
 def test_a_reader_that_has_seen_enough(simulator, tmp_path):
-    """As in `azscale limits | head -1`: quiet, whatever was left to print."""
+    """As in `azscale limits | head -1`: quiet, whatever was left to print. The exit code is 1: not
+    all that was asked for was printed."""
     path = tmp_path / "autoscale.json"
     path.write_text(json.dumps(simulator.connection("demo")))
     path.chmod(0o600)
@@ -677,7 +678,7 @@ def test_a_reader_that_has_seen_enough(simulator, tmp_path):
         check=False,
     )
     os.close(write)
-    assert result.stderr == ""
+    assert (result.returncode, result.stderr) == (1, "")
 
 
 def exits_in(method):

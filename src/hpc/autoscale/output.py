@@ -13,7 +13,8 @@ CLOSED = "standard output is closed: nothing was printed"
 def prepare_streams() -> None:
     """Let what is written to a stream that the caller has closed go nowhere, as in `azscale
     autoscale >&-`: a pass is not lost for it. Let characters that the caller's encoding has not be
-    shown as escapes, and not end a command: names of jobs, and the mark of what is cut."""
+    shown as escapes, and not end a command: names of jobs, and the mark of what is cut. Let each
+    write be of the whole text or an error, also with PYTHONUNBUFFERED."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     for name in ("stdout", "stderr"):
@@ -21,7 +22,16 @@ def prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_Nowhere()), encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper):
+            if isinstance(stream.buffer, io.RawIOBase):
+                stream = _by_lines(stream.buffer, stream.encoding)
+                setattr(sys, name, stream)
             stream.reconfigure(errors="backslashreplace")
+
+
+def _by_lines(raw: io.RawIOBase, encoding: str) -> io.TextIOWrapper:
+    """An unbuffered stream as one that writes each line at once. Where an output takes only a part
+    of a text, as a pipe does whose reader goes, an unbuffered stream drops the rest silently."""
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, line_buffering=True)
 
 
 class _Nowhere(io.FileIO):
