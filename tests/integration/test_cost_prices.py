@@ -21,6 +21,7 @@ from hpc.autoscale.cost.errors import (
     PriceServiceUnavailable,
     PriceUnknown,
 )
+from hpc.autoscale.cost.report import PriceKey
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node import vm_sizes
 
@@ -220,6 +221,31 @@ def test_what_the_catalogue_does_not_know_either(server, answer, says):
     server.on("GET", PRICES, answer)
     with pytest.raises(PriceServiceUnavailable, match=says):
         costs(server.url).get_job(*UNHEARD_OF, False)
+
+
+def test_an_outage_is_a_short_line(server, caplog):
+    """It names the host, and each size without a price; the URLs are in the debug log."""
+    caplog.set_level("DEBUG")
+    server.on("GET", PRICES, Answer(503, b""))
+    cost = costs(server.url)
+    cost.get_job(*SIZE, False)
+    assert cost._rate(PriceKey(*UNHEARD_OF, False, False)) is None
+    said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    why = "price service at 127.0.0.1: HTTP 503: an empty body"
+    assert said == [
+        f"Prices come from the offline catalogue: {why}",
+        f"In the cost report without a price: Standard_Unheard_Of in westus2: {why}",
+    ]
+    debug = [r.getMessage() for r in caplog.records if r.levelname == "DEBUG"]
+    assert any(UNHEARD_OF[0] in text and server.url in text for text in debug)
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "nowhere", "http://u:secret@127.0.0.1:9/"])
+def test_the_host_of_an_outage(url):
+    """Is told of what is no URL, too, and without the password."""
+    text = PriceServiceUnavailable(url, "why").short
+    assert text.startswith("price service at ") and text.endswith(": why")
+    assert "secret" not in text
 
 
 def test_spot_prices_of_the_catalogue_are_estimates():

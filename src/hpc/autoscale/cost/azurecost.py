@@ -22,6 +22,7 @@ from hpc.autoscale.cost.errors import (
     ClusterNameMissing,
     CostError,
     InvalidQuestion,
+    PriceServiceError,
     PriceServiceUnavailable,
     PriceUnknown,
 )
@@ -224,9 +225,13 @@ class azurecost:
         """
         try:
             return self._priced(key)
+        except PriceServiceError as error:
+            logging.debug("%s", error)
+            missing = f"{key.sku_name} in {key.region}: {error.short}"
         except CostError as error:
-            logging.warning("In the cost report without a price: %s", error)
-            return None
+            missing = str(error)
+        logging.warning("In the cost report without a price: %s", missing)
+        return None
 
     def _catalogued(self, size: str, region: str, spot: bool) -> Item | None:
         vm_sizes.configure(self.config)  # a user's own prices come before the packaged ones
@@ -237,7 +242,8 @@ class azurecost:
         first = outage.first or outage
         if first is not self._reported_outage:
             self._reported_outage = first
-            logging.warning("Prices come from the offline catalogue: %s", first)
+            logging.debug("%s", first)
+            logging.warning("Prices come from the offline catalogue: %s", first.short)
 
 
 def _cluster_name(config: Mapping[str, Any]) -> str:

@@ -3,6 +3,8 @@
 Failures of the CycleCloud server are not in it: they are `CycleCloudError`s, here as everywhere.
 """
 
+from urllib.parse import urlsplit
+
 from hpc.autoscale.ccbindings.errors import shorten
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 
@@ -52,6 +54,15 @@ class PriceServiceError(CostError):
         self.reason = shorten(reason, 500)
         super().__init__(f"{shorten(url, 500)}: {self.reason}")
 
+    @property
+    def short(self) -> str:
+        """The host and the reason, without the question, which is in the URL."""
+        try:
+            host = urlsplit(self.url).hostname
+        except ValueError:  # a text that is no URL
+            host = None
+        return f"price service at {host or shorten(self.url, 80)}: {self.reason}"
+
 
 class PriceServiceUnavailable(PriceServiceError):
     """The price service gave no answer that could be used.
@@ -66,6 +77,11 @@ class PriceServiceUnavailable(PriceServiceError):
     ) -> None:
         self.first = first
         super().__init__(url, reason)
+
+    @property
+    def short(self) -> str:
+        """The host and the reason; of one that was not asked, those of the error before."""
+        return super().short if self.first is None else self.first.short
 
 
 class PriceServiceRefused(PriceServiceError):
