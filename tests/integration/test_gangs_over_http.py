@@ -13,6 +13,7 @@ from hpc.autoscale import cli
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.gangs.file import GangFile
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.journal.reader import Journal
 
 ONE = {"htc": {"machine_types": [F2], "placement_groups": ["a", "b"]}}
 TWO = {"htc": {"machine_types": [F2, F4], "placement_groups": ["a", "b"]}}
@@ -97,6 +98,23 @@ def test_at_its_deadline_a_gang_is_released_and_says_so(tmp_path):
         made, _ = passes(site, 5)
         assert sum(made) == 0
         assert site.nodes() == []
+
+
+def test_many_gangs_that_are_given_up_are_said_once(tmp_path):
+    """With their number, the first and the last, and what they have together; also in the
+    journal."""
+    with short_site(tmp_path) as site:
+        site.config["journal"] = {"directory": str(tmp_path / "journal")}
+        site.new_jobs = lambda: [a_gang(f"mpi{i}", 2) for i in range(9)]
+        passes(site, 10)
+        summary = site.run()
+        said = [note for note in summary.notes if "gang" in note]
+        assert said == [
+            "7 gangs (mpi2 … mpi8): 1 of 14 nodes in htc/Standard_F2s_v2/a, up to 600 s after they"
+            " were asked for: to be planned elsewhere; 1 node to be released"
+        ]
+    (record,) = list(Journal(tmp_path / "journal"))[-1:]
+    assert [note for note in record.did["notes"] if "gang" in note] == said
 
 
 @pytest.mark.parametrize("arrays", [ONE, TWO])
@@ -250,6 +268,7 @@ def test_rows_that_make_no_sense_are_left_out(tmp_path, column):
 DRIVER = """
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.journal.reader import Journal
 
 
 class One(GenericDriver):

@@ -8,6 +8,10 @@ text that is, is not known here.
 
 import re
 import unicodedata
+from collections.abc import Iterable
+
+NAMED_AT_MOST = 5
+"""How many things of a kind a text names before it only counts them."""
 
 # Control characters, marks that change the direction of writing or cannot be seen, ends of lines
 # and paragraphs, halves of surrogate pairs, and tags.
@@ -41,6 +45,14 @@ def in_words(text: str, longest: int) -> str:
 def amount_in_words(amount: float) -> str:
     """An amount of money with two decimals; `< 0.01` for one that is not zero and would look so."""
     return "< 0.01" if 0 < amount < 0.005 else f"{amount:,.2f}"
+
+
+def shorten(names: Iterable[str]) -> str:
+    """The names, or the first and the last of many."""
+    listed = list(names)
+    if len(listed) <= NAMED_AT_MOST:
+        return ", ".join(listed)
+    return f"{listed[0]} … {listed[-1]}"
 
 
 def columns_of(text: str) -> int:

@@ -18,10 +18,11 @@ from reprlib import Repr
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.summary import PassError, shorten
+from hpc.autoscale.autoscaler.summary import PassError
 from hpc.autoscale.errors import AutoscaleError, one_line, one_line_and_where
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.plaintext import shorten
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal.recording import PassRecorder

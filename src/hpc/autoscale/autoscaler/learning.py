@@ -23,7 +23,6 @@ from hpc.autoscale.autoscaler.summary import (
     Explanation,
     SetAsideJob,
     UnsatisfiedJob,
-    shorten,
     stuck_jobs,
 )
 from hpc.autoscale.collector import collecting_seldom
@@ -48,6 +47,7 @@ from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.workers import STATES_FILE, states_file
+from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.regions import with_weights
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH

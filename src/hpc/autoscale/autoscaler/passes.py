@@ -22,7 +22,7 @@ from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.scale_in import ScaleIn
 from hpc.autoscale.autoscaler.steps import PassSteps
-from hpc.autoscale.autoscaler.summary import PassSummary, shorten
+from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
 from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
@@ -43,6 +43,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
 from hpc.autoscale.util import parse_boot_timeout
 from hpc.autoscale.workers.keeping import (

@@ -14,15 +14,12 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import how_jobs_wait, with_next_try
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.node.guards import Refusal
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import NAMED_AT_MOST, on_one_line, shorten
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 from hpc.autoscale.util import partition
 
 if TYPE_CHECKING:
     from hpc.autoscale.results.costs import PlanCost
-
-# How many jobs, nodes or errors the text of a summary names before it only counts them.
-NAMED_AT_MOST = 5
 
 Detail = Literal["waits", "note", "error"]
 """What a line beside the first is about: jobs, something odd, something that went wrong."""
@@ -450,11 +447,3 @@ _NODE_FIELDS = [
     "hosts_started",
     "hosts_stopped",
 ]
-
-
-def shorten(names: Iterable[str]) -> str:
-    """The names, or the first and the last of many."""
-    listed = list(names)
-    if len(listed) <= NAMED_AT_MOST:
-        return ", ".join(listed)
-    return f"{listed[0]} … {listed[-1]}"

@@ -10,12 +10,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, TextIO
 
-from hpc.autoscale.autoscaler.summary import shorten
 from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.hpctypes import name_order
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import on_one_line, shorten
 from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
 from hpc.autoscale.rehearsal.changes import without_moot
 

@@ -19,10 +19,9 @@ from typing import Any, Literal
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import LogReporter, PassError, PassSummary
-from hpc.autoscale.autoscaler.summary import NAMED_AT_MOST
 from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.plan_text import lines_of
-from hpc.autoscale.plaintext import cut_to, on_one_line
+from hpc.autoscale.plaintext import NAMED_AT_MOST, cut_to, on_one_line
 from hpc.autoscale.rehearsal import Rehearsal
 from hpc.autoscale.rehearsal.changes import without_moot
 

@@ -20,7 +20,6 @@ from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.autoscaler.summary import (
-    NAMED_AT_MOST,
     StuckJobs,
     jobs_aside,
     stuck_jobs,
@@ -40,7 +39,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.packing.limits import NO_LIMIT
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import NAMED_AT_MOST, on_one_line
 from hpc.autoscale.rehearsal import Cost, Rehearsal
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes
 from hpc.autoscale.requestsets.dynamic import array_of

@@ -18,7 +18,7 @@ import json
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -35,6 +35,7 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import assigned_to, server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.plaintext import NAMED_AT_MOST, shorten
 from hpc.autoscale.util import parse_boot_timeout
 
 REST_IN_DEADLINES = 4.0
@@ -78,6 +79,7 @@ class Gangs:
         self._may_write = may_write
         self._longest = max(UNWATCHED, 2.0 * (interval or 0.0))
         self._file = GangFile(path) if path else None
+        self._given_up: list[_GivenUp] = []
         self._gatherings: list[Gathering] = []
         self._shortfalls: list[Shortfall] = []
         self._before: tuple[list[Gathering], list[Shortfall]] = ([], [])
@@ -153,6 +155,7 @@ class Gangs:
                 self._is_placed(outcome.job, placed[name], mine, node_mgr)
             else:
                 self._is_not_placed(outcome.job, mine, node_mgr)
+        self._tell_who_was_given_up()
         self._release()
 
     def _is_placed(
@@ -274,16 +277,23 @@ class Gangs:
         members = self._of(gathering)
         self._gatherings[self._gatherings.index(gathering)] = gathering._replace(goal=0)
         had = sum(node.state not in WITHOUT_A_VM for node in members)
-        text = (
-            f"gang {job.name}: {had} of {gathering.size} nodes in {gathering.place},"
-            f" {self._now - gathering.asked:.0f} s after they were asked for: {outcome};"
-            f" {counted(len(members), 'node')} to be released"
-        )
-        self.notes.append(text)
-        logging.warning("%s", text)
+        self._given_up.append(_GivenUp(gathering, outcome, members))
         is_late = gathering.is_due(self._now)
         if had < gathering.size and (is_late or self._is_closed(gathering.place, node_mgr)):
             self._note_shortfall(job, gathering, had)
+
+    def _tell_who_was_given_up(self) -> None:
+        """Note of each gang that was given up what it had, or of all, where they are many."""
+        given_up, self._given_up = self._given_up, []
+        if len(given_up) > NAMED_AT_MOST:
+            for each in given_up:
+                logging.debug("%s", _in_words([each], self._now))
+            said = [_in_words(given_up, self._now)]
+        else:
+            said = [_in_words([each], self._now) for each in given_up]
+        for text in said:
+            logging.warning("%s", text)
+        self.notes += said
 
     def _note_shortfall(self, job: Job, gathering: Gathering, had: int) -> None:
         offer = gathering.place.offer
@@ -389,6 +399,32 @@ class Gangs:
         if self._may_write:
             self.problems.append(text)
         logging.warning("%s", text)
+
+
+class _GivenUp(NamedTuple):
+    """A gang that was given up in a place, what becomes of it, and the nodes that it had there."""
+
+    gathering: Gathering
+    outcome: str
+    members: Sequence[Node]
+
+
+def _in_words(given_up: Sequence[_GivenUp], now: float) -> str:
+    """What gangs had where they were given up, and what becomes of them."""
+    places = dict.fromkeys(each.gathering.place for each in given_up)
+    jobs = dict.fromkeys(str(each.gathering.job) for each in given_up)
+    nodes = {id(node): node for each in given_up for node in each.members}.values()
+    had = sum(node.state not in WITHOUT_A_VM for node in nodes)
+    seconds = now - min(each.gathering.asked for each in given_up)
+    outcomes = dict.fromkeys(each.outcome for each in given_up)
+    who = f"gang {next(iter(jobs))}" if len(jobs) == 1 else f"{len(jobs)} gangs ({shorten(jobs)})"
+    where = str(next(iter(places))) if len(places) == 1 else f"{len(places)} places"
+    return (
+        f"{who}: {had} of {sum(each.gathering.size for each in given_up)} nodes in {where},"
+        f" {'up to ' if len(given_up) > 1 else ''}{seconds:.0f} s after they were asked for:"
+        f" {next(iter(outcomes)) if len(outcomes) == 1 else 'given up there'};"
+        f" {counted(len(nodes), 'node')} to be released"
+    )
 
 
 def new_gangs(config: Mapping[str, Any], interval: float | None = None) -> Gangs:
