@@ -19,7 +19,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import NodeConstraint
-from hpc.autoscale.node.limits import BucketLimits
+from hpc.autoscale.node.limits import NO_SUCH_LIMIT, BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import live_resources
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -116,8 +116,9 @@ class ClusterCommands(CommandLine):
     ) -> None:
         """Prints all limits and quotas of each kind of node, as JSON unless asked otherwise."""
         node_mgr = self._prepared_node_mgr(config)
-        rows = map(_with_limits, node_mgr.get_buckets())
         form = output_format or "json"
+        without = "" if form == "table" else NO_SUCH_LIMIT
+        rows = (_with_limits(bucket, without=without) for bucket in node_mgr.get_buckets())
         columns = self._columns(config, output_columns, "limits", form)
         self._print_nodes(rows, columns, form, long, node_mgr)
         check_cluster(node_mgr)
@@ -192,13 +193,18 @@ def check_cluster(node_mgr: NodeManager) -> None:
 
 
 def _with_limits(
-    bucket: NodeBucket, held: str | None = None, weights: Weights | None = None
+    bucket: NodeBucket,
+    held: str | None = None,
+    weights: Weights | None = None,
+    without: str | int = NO_SUCH_LIMIT,
 ) -> Node:
     """A node to print in the place of a bucket: its example node, with the limits as resources,
-    why it is held back, and the weight of its region, where regions have weights."""
+    `without` for those that it has not, why it is held back, and the weight of its region, where
+    regions have weights."""
     node = bucket.example_node.clone()
     resources = live_resources(node)
-    resources.update(_counts(bucket.limits))
+    counts = _counts(bucket.limits)
+    resources.update({k: without if v == NO_SUCH_LIMIT else v for k, v in counts.items()})
     resources["available_count"] = bucket.available_count  # under all limits together
     resources["backoff"] = held or ""
     if weights is not None:

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit, charge_all
 
+NO_SUCH_LIMIT = -1
+"""What a number of `BucketLimits` is where there is no such limit."""
+
 
 class LimitKind(NamedTuple):
     """One kind of limit that buckets share.
@@ -391,7 +394,7 @@ class BucketLimits:
         return own if self._group is None else min(own, self._group.max_cores)
 
     # -- shared limits: these, and those of any other kind, are made from the table of kinds;
-    # -1 where there is no such limit
+    # NO_SUCH_LIMIT where there is none
 
     if TYPE_CHECKING:
         regional_consumed_core_count: int
@@ -418,12 +421,14 @@ class BucketLimits:
     @property
     def placement_group_max_count(self) -> int:
         """Most nodes the placement group can have; -1 outside one."""
-        return -1 if self._group is None else self._group._max_count(self._vcpu_count)
+        return NO_SUCH_LIMIT if self._group is None else self._group._max_count(self._vcpu_count)
 
     @property
     def placement_group_available_count(self) -> int:
         """Nodes the placement group has room for; -1 outside one."""
-        return -1 if self._group is None else self._group._available_count(self._vcpu_count)
+        return (
+            NO_SUCH_LIMIT if self._group is None else self._group._available_count(self._vcpu_count)
+        )
 
     def __str__(self) -> str:
         said = dict.fromkeys(limit.describe() for limit in self.parts)
@@ -455,7 +460,7 @@ def _publish(kind: LimitKind) -> None:
 def _number(kind: LimitKind, number: Callable[[_SharedLimit, int], int]) -> Any:
     def read(self: BucketLimits) -> int:
         limit = self._shared.get(kind.name)
-        return -1 if limit is None else number(limit, self._vcpu_count)
+        return NO_SUCH_LIMIT if limit is None else number(limit, self._vcpu_count)
 
     read.__doc__ = f"Of the limit {kind.text}, in nodes of this size or cores."
     return property(read)
