@@ -114,7 +114,8 @@ def test_null_means_absent_and_whole_floats_are_integers() -> None:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        ({"sets": []}, None),
+        ({"sets": [{"count": 1, "nodearray": "a"}]}, None),
+        ({"sets": []}, "sets: expected at least one set, found none"),
         ({}, "sets: expected a list, found nothing"),
         ({"sets": {}}, "sets: expected a list, found {} (dict)"),
         ({"sets": [3]}, "sets[0]: expected an object, found 3 (int)"),

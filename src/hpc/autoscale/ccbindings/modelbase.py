@@ -196,11 +196,12 @@ class _Nested(FieldType):
 
 
 class _List(FieldType):
-    """A list whose items are all of one type."""
+    """A list whose items are all of one type; of at least one, where `one` says what that is."""
 
-    def __init__(self, item: FieldType) -> None:
+    def __init__(self, item: FieldType, one: str) -> None:
         super().__init__("a list", lambda value: isinstance(value, list | tuple))
         self._item = item
+        self._one = one
 
     def build(self, value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -211,6 +212,8 @@ class _List(FieldType):
         if not isinstance(value, list | tuple):
             yield from super().faults(value, path)
             return
+        if self._one and not value:
+            yield f"{path}: expected at least one {self._one}, found none"
         for index, item in enumerate(value):
             yield from self._item.faults(item, f"{path}[{index}]")
 
@@ -263,9 +266,10 @@ def optional(field_type: FieldType | type["Model"], wire: str | None = None) -> 
     return Field(_field_type(field_type), False, wire)
 
 
-def list_of(field_type: FieldType | type["Model"]) -> FieldType:
-    """A list whose items are all of one type."""
-    return _List(_field_type(field_type))
+def list_of(field_type: FieldType | type["Model"], one: str = "") -> FieldType:
+    """A list whose items are all of one type. `one`: what an item is called, where there has to be
+    at least one."""
+    return _List(_field_type(field_type), one)
 
 
 def _field_type(field_type: FieldType | type["Model"]) -> FieldType:

@@ -171,10 +171,10 @@ class NodeCreationRequestSet(Model):
 
 
 class NodeCreationRequest(Model):
-    """Sets of nodes to create; a server carries out one `request_id` once."""
+    """Sets of nodes to create, at least one; a server carries out one `request_id` once."""
 
     request_id: str | None = optional(STR)
-    sets: list[NodeCreationRequestSet] = required(list_of(NodeCreationRequestSet))
+    sets: list[NodeCreationRequestSet] = required(list_of(NodeCreationRequestSet, "set"))
 
 
 class NodeCreationResultSet(Model):

@@ -54,8 +54,6 @@ class SetPlan:
 
 def plan(cluster: "SimCluster", request: models.NodeCreationRequest) -> list[SetPlan]:
     """The sets that a well-formed request asks for. Raises Conflict for the first invalid thing."""
-    if not request.sets:
-        raise Conflict("sets: expected at least one set, found none")
     plans = [
         _plan_set(cluster, wanted, f"sets[{index}]") for index, wanted in enumerate(request.sets)
     ]
