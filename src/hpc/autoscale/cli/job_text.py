@@ -76,8 +76,23 @@ def reasons_of(
     set_aside: Iterable[SetAsideJob],
     long: bool,
 ) -> Iterator[Reason]:
-    """Why a job gets no nodes, or not all. A result that only sums up other failures is one only
-    with `long`."""
+    """Why a job gets no nodes, or not all; what is said twice, as of two buckets, is told once. A
+    result that only sums up other failures is one only with `long`."""
+    told = set()
+    for reason in _every_reason(name, refused, unsatisfied, set_aside, long):
+        said = (reason.status, *reason.lines)
+        if said not in told:
+            told.add(said)
+            yield reason
+
+
+def _every_reason(
+    name: str,
+    refused: Iterable[Result],
+    unsatisfied: Iterable[UnsatisfiedJob],
+    set_aside: Iterable[SetAsideJob],
+    long: bool,
+) -> Iterator[Reason]:
     for result in refused:
         if not result and (result.status != "CompoundFailure" or long):
             # a reason may begin with the status that stands before it
@@ -85,7 +100,7 @@ def reasons_of(
                 on_one_line(r).removeprefix(f"{result.status}: ")
                 for r in result.reasons or [result.message]
             ]
-            yield Reason(result.status, "\n".join(said).splitlines())
+            yield Reason(result.status, "\n".join(dict.fromkeys(said)).splitlines())
     for short in unsatisfied:
         if short.name == name and short.limit:
             yield Reason("Limit", [on_one_line(f"{short.lacking} short: {short.limit}")])
