@@ -1,11 +1,15 @@
 """Constraints on resources: amounts, values, aliases."""
 
+from functools import partial
+
 import pytest
 
 from builders.constraints import a_bucket_with, a_node_with
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
     And,
+    CapacityFailureBackoffConstraint,
+    InvalidAmount,
     MinResourcePerNode,
     NodeResourceConstraint,
     ReadOnlyAlias,
@@ -263,3 +267,14 @@ def test_class_is_an_ordinary_resource_too():
     """A resource may be called `class`."""
     assert type(get_constraint({"class": "ReadOnlyAlias"})) is NodeResourceConstraint
     assert type(get_constraint({"class": "gpu", "alias": "x"})) is And
+
+
+@pytest.mark.parametrize(
+    "make", [partial(MinResourcePerNode, "a"), CapacityFailureBackoffConstraint]
+)
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_flag_is_no_amount(make, flag):
+    """`{"a": true}` asks for a resource that is true: as an amount, what was written would read
+    back as another constraint."""
+    with pytest.raises(InvalidAmount, match=f"expected a number or a size, found {flag}"):
+        make(flag)

@@ -61,7 +61,7 @@ _MOST = 1e250
 def checked_amount(amount: Any) -> int | float | Size:
     """The amount; InvalidAmount unless it is a size or a number that can be taken from
     something."""
-    if not isinstance(amount, (int, float, Size)):
+    if not isinstance(amount, (int, float, Size)) or isinstance(amount, bool):
         raise InvalidAmount("a number or a size", amount)
     try:
         number = float(amount)
