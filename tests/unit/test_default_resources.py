@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from builders.nodes import a_planned_node, a_running_node
+from builders.nodes import a_manager, a_planned_node, a_running_node, an_htc_cluster
 from hpc.autoscale import results
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.default_resources import (
@@ -61,6 +61,15 @@ def test_values(value, expected):
     assert given(node, ({}, "x", value))["x"] == expected
     assert node.available["x"] == expected
     assert type(node.available["x"]) is type(expected)
+
+
+@pytest.mark.parametrize("name", [None, 1, b"ncpus", ("a",)])
+def test_a_name_that_is_no_text(name):
+    """Is refused, as in a configuration, and not a resource that nobody can ask for."""
+    manager = a_manager(an_htc_cluster(1))
+    with pytest.raises(DefaultResourceError, match="expected a name, which is a text, found"):
+        manager.add_default_resource({}, name, 1)
+    assert name not in manager.get_buckets()[0].resources
 
 
 def test_helpers_say_what_they_are():

@@ -38,7 +38,13 @@ def definition_from(
     modifier_magnitude: Any = None,
     allow_none: bool = True,
 ) -> DefaultResource:
-    """A definition made of the arguments of `NodeManager.add_default_resource`."""
+    """A definition made of the arguments of `NodeManager.add_default_resource`.
+    DefaultResourceError for a name that is no text."""
+    if not isinstance(resource_name, str):
+        raise DefaultResourceError(
+            f"default resource {resource_name!r}: expected a name, which is a text, found"
+            f" {resource_name!r}"
+        )
     whole = isinstance(selection, (Mapping, list, tuple))
     constraints = get_constraints(selection if whole else [selection])
     value = value_from(default_value, f"default resource {resource_name!r}")
