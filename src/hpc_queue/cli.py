@@ -573,7 +573,7 @@ def _write_aliases(target: Path, config: str | None) -> None:
     setting = f"{CONFIG_VARIABLE}={shlex.quote(os.path.abspath(config))} " if config else ""
     for name in _ALIASES:
         path = target / name
-        call = f'{setting}exec {python} -m hpc_queue.aliases {name} "$@"'
+        call = f'{setting}exec {python} -m hpc_queue.console {name} "$@"'
         path.write_text(f"#!/bin/sh\n{_MARK}\n{call}\n")
         path.chmod(0o755)
         print(path)

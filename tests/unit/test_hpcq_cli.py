@@ -339,15 +339,21 @@ class Interrupting:
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Interrupting())
+import runpy
+sys.argv = ["hpcq", *sys.argv[1:]]
+if len(sys.argv) > 1:
+    runpy.run_module("hpc_queue.console", run_name="__main__")
 from hpc_queue.console import console_main
 console_main()
 """
 
 
-def test_ctrl_c_before_anything_is_imported_ends_in_silence():
-    """What a command needs takes a second to import, and ended with a traceback then."""
+@pytest.mark.parametrize("words", [[], ["qstat", "-q", "main"]])
+def test_ctrl_c_before_anything_is_imported_ends_in_silence(words):
+    """What a command needs takes a second to import, and ended with a traceback then; so did the
+    commands that `hpcq install-aliases` writes."""
     done = subprocess.run(
-        [os.sys.executable, "-c", INTERRUPTED],
+        [os.sys.executable, "-c", INTERRUPTED, *words],
         capture_output=True,
         text=True,
         check=False,
@@ -364,6 +370,7 @@ def test_init_says_where_the_queue_is(hpcq, redis_home):
 def test_cyclones_commands(hpcq, queue, tmp_path, capsys):
     directory = tmp_path / "bin"
     assert len(hpcq("install-aliases", str(directory)).splitlines()) == 4
+    assert "-m hpc_queue.console qsub" in (directory / "qsub").read_text()
     (tmp_path / "job.sh").write_text("#HYPER -n old -q main -r 2 -d short\necho NAME\n")
     (tmp_path / "each").write_text('{"NAME": "a"}\n{"NAME": "b"}\n')
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])}
