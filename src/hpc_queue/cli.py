@@ -285,8 +285,20 @@ def _print_table(
     print_rows(names, chosen, output_format="json" if options.json else "table", width=width)
 
 
+def _each_once(found: Iterable[tuple[Job, int, int]]) -> list[tuple[Job, int, int]]:
+    """The same elements without those that are meant twice, as by `1 1` and by `1 1.3`."""
+    once: list[tuple[Job, int, int]] = []
+    for job, low, high in sorted(found, key=lambda each: (each[0].id, each[1])):
+        before = once[-1] if once else None
+        if before is not None and before[0].id == job.id and low <= before[2]:
+            once[-1] = (job, before[1], max(high, before[2]))
+        else:
+            once.append((job, low, high))
+    return once
+
+
 def _print_totals(queue: Queue, found: Iterable[tuple[Job, int, int]], as_json: bool) -> None:
-    numbers = views.totals(views.counts_of(queue.store, *each) for each in found)
+    numbers = views.totals(views.counts_of(queue.store, *each) for each in _each_once(found))
     if as_json:
         print(json.dumps(numbers))
     else:

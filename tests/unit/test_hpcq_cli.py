@@ -363,6 +363,14 @@ def test_ctrl_c_before_anything_is_imported_ends_in_silence(words):
     assert (done.returncode, done.stderr) == (130, "")
 
 
+def test_what_is_meant_twice_is_counted_once(hpcq):
+    """As an id that is given twice, or a job and one of its elements."""
+    hpcq("sub", "--array", "1-5", "--", "true")
+    hpcq("sub", "--", "true")
+    for ids, number in (("1 1", 5), ("1 1.3", 5), ("1.3 1.3 1.4", 2), ("2 1 2", 6)):
+        assert json.loads(hpcq("stat", *ids.split(), "--count", "--json"))["Waiting"] == number
+
+
 def test_init_says_where_the_queue_is(hpcq, redis_home):
     assert f"home: {redis_home}" in hpcq("init")
 
