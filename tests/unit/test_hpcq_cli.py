@@ -343,8 +343,9 @@ import runpy
 sys.argv = ["hpcq", *sys.argv[1:]]
 if len(sys.argv) > 1:
     runpy.run_module("hpc_queue.console", run_name="__main__")
-from hpc_queue.console import console_main
-console_main()
+else:
+    from hpc_queue.console import console_main
+    console_main()
 """
 
 
