@@ -1,10 +1,14 @@
 """What becomes of output that its reader does not take."""
 
+import gc
+import io
 import os
 import subprocess
 import sys
 
 import pytest
+
+from hpc.autoscale.output import prepare_streams
 
 PROGRAM = """
 import sys
@@ -29,6 +33,21 @@ def test_a_text_of_which_a_part_was_written(unbuffered):
         said = program.stderr.read()
     assert b"BrokenPipeError" in said
     assert program.returncode != 0
+
+
+def test_the_stream_of_the_caller_stays_open(monkeypatch, tmp_path):
+    """Also when ours is gone, as in a program that calls a command."""
+    for name in ("stdout", "stderr"):
+        raw = io.FileIO(tmp_path / name, "wb")
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(raw, encoding="utf-8", write_through=True))
+    with sys.stdout as out, sys.stderr as err:
+        prepare_streams()
+        print("ours")
+        assert sys.stdout is not out
+        sys.stdout, sys.stderr = out, err
+        gc.collect()
+        print("theirs")
+    assert (tmp_path / "stdout").read_text() == "ours\ntheirs\n"
 
 
 def test_a_line_is_written_at_once():

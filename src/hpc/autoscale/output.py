@@ -22,16 +22,19 @@ def prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_Nowhere()), encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper):
-            if isinstance(stream.buffer, io.RawIOBase):
-                stream = _by_lines(stream.buffer, stream.encoding)
+            if isinstance(stream.buffer, io.FileIO):
+                stream = _by_lines(stream)
                 setattr(sys, name, stream)
             stream.reconfigure(errors="backslashreplace")
 
 
-def _by_lines(raw: io.RawIOBase, encoding: str) -> io.TextIOWrapper:
-    """An unbuffered stream as one that writes each line at once. Where an output takes only a part
-    of a text, as a pipe does whose reader goes, an unbuffered stream drops the rest silently."""
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, line_buffering=True)
+def _by_lines(unbuffered: io.TextIOWrapper) -> io.TextIOWrapper:
+    """A stream to where an unbuffered one writes, which is not closed with it, that writes each
+    line at once. Where an output takes only a part of a text, as a pipe does whose reader goes, an
+    unbuffered stream drops the rest silently."""
+    raw = io.FileIO(unbuffered.fileno(), "wb", closefd=False)
+    buffer = io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffer, encoding=unbuffered.encoding, line_buffering=True)
 
 
 class _Nowhere(io.FileIO):
