@@ -65,10 +65,8 @@ class Play:
                 cluster.evict(self.site.names()[0])
             case "fault":
                 self.site.simulator.faults.add(**values[0])
-<<<<<<< HEAD
             case "hosts-without-work":
                 self.site.new_hosts = lambda: self.site.hosts_with(ncpus=0)
-=======
             case "cluster":
                 self.site.change(*values)
             case "config":
@@ -77,7 +75,6 @@ class Play:
                 (self.site.home / values[0]).unlink()
             case "mend":
                 self.site.simulator.faults.clear()
->>>>>>> b236a4ca (The advice of docs/troubleshooting.md is done in tests, and lets the job start: restarts of the loop, what rests, kept nodes and gangs that came short were missing; explain promises no wait beyond a gang's deadline)
             case "scheduler-down":
                 self.site.new_jobs = lambda: (_ for _ in ()).throw(OSError(*values))
             case _:
