@@ -119,12 +119,13 @@ class Site:
         every = self.simulator.cluster("c").nodes()
         return [node for node in every if nodearray in (None, node["Template"])]
 
-    def hosts_with(self, ncpus: int) -> list[SchedulerNode]:
-        """The hosts of the nodes that are ready: nothing runs there, and so much is available."""
+    def hosts_with(self, ncpus: int, total: int) -> list[SchedulerNode]:
+        """The hosts of the nodes that are ready: nothing runs there, and so many cores of the total
+        are available."""
         made = []
         for node in self.nodes():
             if node["Status"] == "Ready":
-                its = {"ncpus": 2, "ccnodeid": node["NodeId"]}
+                its = {"ncpus": total, "ccnodeid": node["NodeId"]}
                 host = SchedulerNode(node["Hostname"], its)
                 host.available["ncpus"] = ncpus
                 made.append(host)

@@ -65,8 +65,8 @@ class Play:
                 cluster.evict(self.site.names()[0])
             case "fault":
                 self.site.simulator.faults.add(**values[0])
-            case "hosts-without-work":
-                self.site.new_hosts = lambda: self.site.hosts_with(ncpus=0)
+            case "hosts-with":
+                self.site.new_hosts = lambda: self.site.hosts_with(*values)
             case "cluster":
                 self.site.change(*values)
             case "config":

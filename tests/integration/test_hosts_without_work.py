@@ -30,7 +30,7 @@ def site(tmp_path, request):
     with a_site(tmp_path, request.param) as made:
         made.want(1)
         made.left = 0
-        made.new_hosts = lambda: made.hosts_with(ncpus=made.left)
+        made.new_hosts = lambda: made.hosts_with(made.left, 2)
         yield made
 
 
