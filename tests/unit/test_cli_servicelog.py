@@ -8,6 +8,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import PassError, PassSummary, UnsatisfiedJob
 from hpc.autoscale.autoscaler.summary import SKIPPED
 from hpc.autoscale.cli.servicelog import LONGEST, ServiceLog
+from hpc.autoscale.explaining.words import at_time
 
 
 @pytest.fixture
@@ -44,6 +45,19 @@ def test_a_reason_is_told_once(said):
     assert len(said) == 7
     log.pass_finished(PassSummary(unsatisfied=waiting("3", reason="held back")))
     assert said[-1].endswith("  1 job (3) waits: held back")
+
+
+@pytest.mark.parametrize("when", ["next try {}", "tried again with 1 node first, with all {}"])
+def test_that_the_time_goes_by_is_no_news(said, when):
+    """In how long something is tried again is another time in each pass, and in another unit
+    once."""
+    log = ServiceLog(say=said.append)
+    at = clock.time() + 200
+    for _ in range(4):
+        jobs = waiting("1", reason=f"F2 rests: {when.format(at_time(at))}")
+        log.pass_finished(PassSummary(jobs=1, unsatisfied=jobs))
+        clock.sleep(60)
+    assert sum("F2 rests" in line for line in said) == 1
 
 
 def test_notes_and_errors_are_told_once(said):

@@ -163,7 +163,7 @@ def _gist(line: str) -> str:
     text = re.sub(r"^ *\d+ jobs? \(.*?\) (waits?|can never run):", "", line)
     text = re.sub(r"^ *(job|host) .*? set aside:", "", text)
     text = re.sub(r" or planned( \([^)]*\))?", "", text)  # in the next pass it is in use
-    text = re.sub(r"next try in [^)]*\)", "", text)
+    text = re.sub(r"in [^()]+ \(\d\d:\d\d:\d\d UTC\)", "", text)  # as of `at_time`
     return re.sub(r"\d+(?:\.\d+)?", "#", text)
 
 
