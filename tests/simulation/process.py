@@ -15,9 +15,10 @@ from unittest import mock
 import requests
 
 from hpc.autoscale import clock
-from hpc.autoscale.autoscaler import Autoscaler, learning, repeating
+from hpc.autoscale.autoscaler import Autoscaler, learning
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.ccbindings import pacing as pauses
 from hpc.autoscale.ccbindings.client import Client
 from hpc.autoscale.ccbindings.errors import InvalidSelection
 from hpc.autoscale.ccbindings.legacy import ClusterBinding
@@ -303,7 +304,7 @@ class Machine:
             patch = stack.enter_context
             patch(a_process_of_its_own())
             patch(mock.patch.object(requests, "Session", lambda: self._running[-1].session))
-            patch(mock.patch.object(repeating, "NOTICE_WITHIN", 60.0))
+            patch(mock.patch.object(pauses, "NOTICE_WITHIN", 60.0))
             sender = request_log.Sender
             patch(mock.patch.object(sender, "here", lambda: self._here()))
             patch(mock.patch.object(sender, "state", lambda sender: self._state_of(sender)))
