@@ -210,8 +210,9 @@ class Autoscaler:
         """Passes with `interval` seconds between the end of one and the start of the next; how many
         were done.
 
-        Ends after the pass in hand once `stop_event` is set or `should_stop()` is true; that pass
-        waits for no server any more, as one that asks for a pause. A pass that
+        Ends after the pass in hand once `stop_event` is set or `should_stop()` is true, which is
+        asked between passes. Once the event is set that pass waits for no server any more, as one
+        that asks for a pause. A pass that
         fails is reported and followed by a longer pause: twice as long for each failure in a row,
         up to MAX_PAUSE, and never shorter than an error's `retry_after`. A pass that finds its lock
         taken, as by a command, is skipped and reported; the next one comes after the usual pause.
@@ -219,7 +220,9 @@ class Autoscaler:
         loop of this machine has one of the clusters, passes fail.
         """
         self._interval = interval
-        self._stop = stop = stopper(stop_event, should_stop)
+        stop = stopper(stop_event, should_stop)
+        if stop_event is not None:
+            self._stop = stop_event.is_set
         self._loop_lock = new_loop_lock()
         try:
             return run_repeatedly(self.run_once, interval, stop, self._reporter, self._clock)

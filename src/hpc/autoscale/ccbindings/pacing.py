@@ -28,12 +28,15 @@ Stop = Callable[[], bool]
 
 
 def wait_unless(stop: Stop, seconds: float, sleep: Callable[[float], None]) -> bool:
-    """Sleep in short pieces, so that a request to stop is noticed soon; whether nobody asked."""
-    while seconds > 0 and not stop():
+    """Sleep in short pieces, so that a request to stop is noticed soon; whether all of it was
+    slept."""
+    while seconds > 0:
+        if stop():
+            return False
         piece = min(seconds, NOTICE_WITHIN)
         sleep(piece)
         seconds -= piece
-    return not stop()
+    return True
 
 
 @dataclass(frozen=True)
