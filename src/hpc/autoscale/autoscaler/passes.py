@@ -257,9 +257,9 @@ class Pass:
         holds = calculator.node_mgr.holds
         if holds is not None and not self.dry_run:
             holds.overdue(self._late)
-            if holds.watched:
-                watched = [node for node in nodes if key_of(node) in holds.watched]
-                holds.hosts_heard(self._witness.hosts_of(watched))
+            if watched := holds.watched():
+                of_these = [node for node in nodes if key_of(node) in watched]
+                holds.hosts_heard(self._witness.hosts_of(of_these))
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
         hopeless = [node for node in self._late if not node.assignments]
         self._marked = _managed(calculator, marked)

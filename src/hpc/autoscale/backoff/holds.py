@@ -400,7 +400,6 @@ class Holds:
             self._note_boot(node_id, Boot(now, was_started=True))
         self._save()
 
-    @property
     def watched(self) -> set[str]:
         """NodeIds of the nodes that are up and whose hosts have taken no work yet."""
         boots = self._memory.boots.items()
