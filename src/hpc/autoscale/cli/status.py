@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager, suppress
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.ccbindings.pacing import wait_unless
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import print_painted, screen_width
@@ -32,8 +33,6 @@ from hpc.autoscale.util import json_dump
 EVERY = 10.0
 """Seconds from look to look, unless somebody says otherwise."""
 
-_PIECE = 0.5
-"""How long, in seconds, a request to stop may go unnoticed."""
 
 _PAINTED = {"title": "title", "bad": "go", "warn": "change", "faint": "faint", "plain": "plain"}
 _STYLES = {"title": "bold", "bad": "red", "warn": "yellow", "faint": "dim", "plain": ""}
@@ -110,10 +109,7 @@ def keep_looking(
         except Exception as error:  # noqa: BLE001  drivers are not ours; it may pass
             problem = one_line_and_where(error)
         show(last, problem)
-        left = every
-        while left > 0 and not stop():
-            clock.sleep(min(left, _PIECE))
-            left -= _PIECE
+        wait_unless(stop, every, clock.sleep)
 
 
 def _shown(every: float, output_format: OutputFormat | None) -> AbstractContextManager[Show]:
