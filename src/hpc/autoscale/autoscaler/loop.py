@@ -212,10 +212,10 @@ class Autoscaler:
 
         Ends after the pass in hand once `stop_event` is set or `should_stop()` is true, which is
         asked between passes. Once the event is set that pass waits for no server any more, as one
-        that asks for a pause. A pass that
-        fails is reported and followed by a longer pause: twice as long for each failure in a row,
-        up to MAX_PAUSE, and never shorter than an error's `retry_after`. A pass that finds its lock
-        taken, as by a command, is skipped and reported; the next one comes after the usual pause.
+        that asks for a pause. A pass that fails is reported and followed by a longer pause: twice
+        as long for each failure in a row, up to MAX_PAUSE, and never shorter than an error's
+        `retry_after`. A pass that finds its lock taken, as by a command, is skipped and reported;
+        the next one comes after the usual pause.
         Only a configuration that is wrong from the start ends the loop, by raising. While another
         loop of this machine has one of the clusters, passes fail.
         """

@@ -202,7 +202,7 @@ class AutoscalingCommands(CommandLine):
         nodes = calculator.get_demand().compute_nodes
         assigned = [node for node in nodes if job_id in node.assignments]
         refused = [] if assigned else handler.by_context.get(f"[Job {job_id}]", [])
-        reasons = list(reasons_of(job_id, refused, unsatisfied, set_aside, long))
+        reasons = reasons_of(job_id, refused, unsatisfied, set_aside, long)
         found = Analysis(job_id, jobs, assigned, reasons)
         print_analysis(found, self._noted_format or "table", long)
 

@@ -97,8 +97,7 @@ class CreationCommands(CommandLine):
             _offer_placement_group(config, nodearray, placement_group)
         self._take_lock(config, driver)
         node_mgr = self._node_mgr(config, driver)
-        if all(placement_group != each.placement_group for each in node_mgr.get_buckets()):
-            group_or_none(placement_group, "--placement-group")
+        _check_group(node_mgr, placement_group)
         if node_mgr.holds is not None:
             node_mgr.holds.lift()  # somebody asks for it
         if dry_run and name_format:
@@ -129,6 +128,12 @@ class CreationCommands(CommandLine):
         if len(created) < len(planned):
             why = "; ".join(booted.reasons) or "CycleCloud gave no reason"
             raise AutoscaleError(f"only {len(created)} of {len(planned)} nodes were created: {why}")
+
+
+def _check_group(node_mgr: NodeManager, placement_group: str | None) -> None:
+    """CommandLineError for what can be no placement group, and is none of the cluster."""
+    if all(placement_group != each.placement_group for each in node_mgr.get_buckets()):
+        group_or_none(placement_group, "--placement-group")
 
 
 def _name_by(node_mgr: NodeManager, name_format: str, is_one: bool) -> None:

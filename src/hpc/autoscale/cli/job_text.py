@@ -75,24 +75,10 @@ def reasons_of(
     unsatisfied: Iterable[UnsatisfiedJob],
     set_aside: Iterable[SetAsideJob],
     long: bool,
-) -> Iterator[Reason]:
+) -> list[Reason]:
     """Why a job gets no nodes, or not all; what is said twice, as of two buckets, is told once. A
     result that only sums up other failures is one only with `long`."""
-    told = set()
-    for reason in _every_reason(name, refused, unsatisfied, set_aside, long):
-        said = (reason.status, *reason.lines)
-        if said not in told:
-            told.add(said)
-            yield reason
-
-
-def _every_reason(
-    name: str,
-    refused: Iterable[Result],
-    unsatisfied: Iterable[UnsatisfiedJob],
-    set_aside: Iterable[SetAsideJob],
-    long: bool,
-) -> Iterator[Reason]:
+    found = []
     for result in refused:
         if not result and (result.status != "CompoundFailure" or long):
             # a reason may begin with the status that stands before it
@@ -100,13 +86,15 @@ def _every_reason(
                 on_one_line(r).removeprefix(f"{result.status}: ")
                 for r in result.reasons or [result.message]
             ]
-            yield Reason(result.status, "\n".join(dict.fromkeys(said)).splitlines())
+            found.append(Reason(result.status, "\n".join(dict.fromkeys(said)).splitlines()))
     for short in unsatisfied:
         if short.name == name and short.limit:
-            yield Reason("Limit", [on_one_line(f"{short.lacking} short: {short.limit}")])
-    for bad in set_aside:
-        if bad.name == name:
-            yield Reason("SetAside", [on_one_line(bad.reason)])
+            limit = on_one_line(f"{short.lacking} short: {short.limit}")
+            found.append(Reason("Limit", [limit]))
+    found += [
+        Reason("SetAside", [on_one_line(bad.reason)]) for bad in set_aside if bad.name == name
+    ]
+    return list({(each.status, *each.lines): each for each in found}.values())
 
 
 def print_analysis(found: Analysis, output_format: OutputFormat, long: bool) -> None:

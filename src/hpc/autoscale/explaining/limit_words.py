@@ -38,6 +38,11 @@ _TRIED = {
     "quota": "Azure says that {0} is used up",
     "subscription": "Azure says that {0} cannot be used",
 }
+_IN_A_ROW = {
+    # of nodes that were tried by themselves; {1} is how many
+    "boot": "{1} nodes of {0} in a row did not become ready",
+    "host": "the hosts of {1} new nodes of {0} in a row took no work",
+}
 _SET_BY_UNIT = ("ClusterLimit", "NodearrayLimit")
 
 
@@ -147,14 +152,11 @@ def resting_in_words(limit: HeldBack, bucket: NodeBucket) -> str:
     kind, what = known.cause.value, what_rests(limit, bucket)
     if kind == "quota" and limit.about.reach not in (Reach.FAMILY, Reach.REGION):
         what = f"a quota for {what}"
-    text = _TRIED.get(kind, "{0} could not be had").format(what)
+    tried = _TRIED.get(kind, "{0} could not be had")
     if known.streak > 1:
-        text = f"{text}, {known.streak} times in a row"
-    if kind == "boot" and known.streak > 1:
-        text = f"{known.streak} nodes of {what} in a row did not become ready"
-    if kind == "host" and known.streak > 1:
-        text = f"the hosts of {known.streak} new nodes of {what} in a row took no work"
+        tried = _IN_A_ROW.get(kind, tried + ", {1} times in a row")
+    text = tried.format(what, known.streak)
     if clock.time() < known.until:
         return f"{text}: next try {at_time(known.until)}"
-    tried = counted(limit.max_nodes, "node") if limit.max_nodes else "nodes that boot"
-    return f"{text}: tried again with {tried} first, with all {at_time(known.open_at)}"
+    few = counted(limit.max_nodes, "node") if limit.max_nodes else "nodes that boot"
+    return f"{text}: tried again with {few} first, with all {at_time(known.open_at)}"
