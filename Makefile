@@ -61,7 +61,7 @@ test: $(STAMP)
 	@$(MAKE) --no-print-directory unit
 
 lint: $(STAMP)
-	$(BIN)/black --check --quiet .
+	$(BIN)/python tools/check_format.py
 	$(BIN)/ruff check --quiet .
 	$(BIN)/lint-imports --no-cache
 
