@@ -1,9 +1,9 @@
 """Write the reference of the published interface as HTML.
 
-`python tools/make_reference.py [DIRECTORY]` writes to build/api by default. pdoc reads docstrings
-and types. What is public is said here: the modules of `MODULES`, and of each the names that it
-defines or exports. Called by people, by `make docs`, and by a test. The exit code is 1 when pdoc
-warns of anything.
+`python tools/make_reference.py [--no-source] [DIRECTORY]` writes to build/api by default. pdoc
+reads docstrings and types. What is public is said here: the modules of `MODULES`, and of each the
+names that it defines or exports. Called by people, by `make docs`, and by a test. The exit code is
+1 when pdoc warns of anything.
 """
 
 import argparse
@@ -147,12 +147,12 @@ def _makes_a_type_variable(statement: ast.Assign) -> bool:
     )
 
 
-def build(directory: Path) -> list[str]:
+def build(directory: Path, with_source: bool = True) -> list[str]:
     """Write the reference; the result is pdoc's warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", _OF_NO_INTEREST)
-        pdoc.render.configure(footer_text="hpc-autoscale")
+        pdoc.render.configure(footer_text="hpc-autoscale", show_source=with_source)
         with prepared():
             pdoc.pdoc(MODULES[0], output_directory=directory)
     return [str(warning.message) for warning in caught if warning.category is UserWarning]
@@ -162,8 +162,12 @@ def main(arguments: list[str]) -> int:
     """Build, and print where the reference is; the exit code is 1 when there was a warning."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", metavar="DIRECTORY", nargs="?", type=Path)
-    directory = parser.parse_args(arguments).directory or USUAL_PLACE
-    said = build(directory)
+    parser.add_argument(
+        "--no-source", action="store_true", help="leave out the source, which takes half of the time"
+    )
+    options = parser.parse_args(arguments)
+    directory = options.directory or USUAL_PLACE
+    said = build(directory, with_source=not options.no_source)
     for warning in said:
         print(warning, file=sys.stderr)
     print(f"written: {directory / 'index.html'}")

@@ -35,8 +35,8 @@ def make_reference():
 
 
 def write_pages(directory):
-    """Run the generator in a process of its own, as `make docs` does."""
-    command = [sys.executable, str(TOOL), str(directory)]
+    """Run the generator in a process of its own, as `make docs` does; nothing is said of source."""
+    command = [sys.executable, str(TOOL), "--no-source", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"written: {directory / 'index.html'}\n"

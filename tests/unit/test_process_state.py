@@ -4,7 +4,6 @@ manager puts it back."""
 import ast
 import functools
 import importlib
-import inspect
 import logging
 import pkgutil
 import re
@@ -16,11 +15,12 @@ from collections.abc import Iterator, MutableMapping, MutableSequence, MutableSe
 from contextvars import ContextVar
 from enum import Enum
 from operator import attrgetter, itemgetter
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 
 import hpc.autoscale
+from builders.sources import trees
 from hpc.autoscale import clock, hpctypes, results, util
 from hpc.autoscale.ccbindings.pacing import PROCESS_WIDE, RetryAfter
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -80,7 +80,7 @@ def modules() -> dict[str, tuple[types.ModuleType, ast.Module]]:
         if not each.name.endswith("__main__"):
             module = importlib.import_module(each.name)
             name = each.name.removeprefix("hpc.autoscale.")
-            found[name] = (module, ast.parse(inspect.getsource(module)))
+            found[name] = (module, trees()[Path(str(module.__file__))])
     return found
 
 
