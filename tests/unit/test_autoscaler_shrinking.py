@@ -59,6 +59,14 @@ def test_keep_alive_nodes_stay_when_they_fail(run, scheduler, cluster):
     assert (summary.failed, summary.spared, summary.deleted) == (("htc-1",), ("htc-1",), ())
 
 
+def test_a_failed_node_that_stays_is_handed_to_the_driver_as_others(run, scheduler, cluster):
+    """Every pass hands over all nodes that exist and stay: the driver looks at their states."""
+    cluster.add_node("htc-1", "htc", state="Failed", keep_alive=True)
+    for _ in range(2):
+        run()
+        assert scheduler.given["add_nodes_to_cluster"] == ["htc-1"]
+
+
 def test_nodes_that_take_too_long_to_boot_go(run, scheduler, cluster, now):
     """Those that the driver gives back."""
     cluster.add_node("htc-1", "htc", state="Preparing")
