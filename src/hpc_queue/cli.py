@@ -27,7 +27,7 @@ from typing import Any
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
-from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams, write_no_more
+from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
 from hpc_queue import embedded, submission, views
@@ -79,19 +79,23 @@ def code_of(run: Callable[[], int]) -> int:
     except AutoscaleError as error:
         print(f"hpcq: {one_line(error)}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        write_no_more(sys.stdout)  # whoever reads has seen enough
-        return 0
     except OSError as error:
-        try:
-            print(end="", flush=True)
-            said = one_line(error)
-        except OSError:  # what was not written is tried again
-            said = given_up(sys.stdout, error)
-        print(f"hpcq: {said}", file=sys.stderr)
+        if said := _trouble_of(error):
+            print(f"hpcq: {said}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _trouble_of(error: OSError) -> str:
+    """What to say of an error of the system; nothing where whoever reads has seen enough."""
+    if isinstance(error, BrokenPipeError):
+        return given_up(sys.stdout, error)
+    try:
+        print(end="", flush=True)
+    except OSError:  # what was not written is tried again
+        return given_up(sys.stdout, error)
+    return one_line(error)
 
 
 def _command_of(words: Sequence[str]) -> str:

@@ -296,6 +296,26 @@ def test_an_output_that_is_closed_is_told_in_a_line(queue, words, code):
     assert (done.returncode, done.stderr) == (code, said)
 
 
+@pytest.mark.parametrize("words", [["stat"], ["log", "1", "--raw"], ["--help"]])
+def test_a_reader_that_has_seen_enough(queue, words):
+    """As in `hpcq stat | head -1`: quiet, and the code is that of an output which cannot be
+    written, since not all was printed."""
+    queue.submit(a_spec("echo", "hello"))
+    work(queue)
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as output:
+        done = subprocess.run(
+            [os.sys.executable, "-m", "hpc_queue.cli", *words],
+            stdout=output,
+            stderr=subprocess.PIPE,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])},
+            cwd=Path(__file__).parents[2],
+        )
+    assert (done.returncode, done.stderr) == (2, b"")
+
+
 def test_characters_that_a_stream_has_not_are_shown_as_escapes(queue):
     """Of names of jobs, where the caller's encoding is ASCII."""
     queue.submit(a_spec("true", name="é"))

@@ -59,12 +59,15 @@ def is_lost(stream: TextIO) -> bool:
     return raw.lost
 
 
-def write_no_more(stream: TextIO) -> None:
+def _write_no_more(stream: TextIO) -> None:
     """What is left to write goes nowhere, or it would be tried again when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def given_up(stream: TextIO, problem: OSError) -> str:
-    """What to say of an output that cannot be written; nothing more is written to it."""
-    write_no_more(stream)
+    """What to say of an output that cannot be written; nothing more is written to it. Nothing where
+    its reader has seen enough: the exit code alone says that not all was printed."""
+    _write_no_more(stream)
+    if isinstance(problem, BrokenPipeError):
+        return ""
     return f"standard output cannot be written: {problem.strerror}"

@@ -40,8 +40,7 @@ def _run() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except OSError as problem:
-        said = given_up(sys.stdout, problem)
-        if not isinstance(problem, BrokenPipeError):  # a reader that has seen enough
+        if said := given_up(sys.stdout, problem):
             print(f"azscale: error: {said}", file=sys.stderr)
         raise SystemExit(1) from None
 

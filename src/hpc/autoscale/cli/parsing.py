@@ -394,7 +394,7 @@ class _Output:
     def _try(self, action: Callable[[], T]) -> T:
         try:
             return action()
-        except BrokenPipeError:  # the reader has seen enough, which is no error
+        except BrokenPipeError:  # the reader has seen enough, of which nothing is said
             raise
         except OSError as problem:
             raise AutoscaleError(given_up(self._stream, problem)) from problem
