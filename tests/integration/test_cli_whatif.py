@@ -257,7 +257,7 @@ def test_what_was_remembered_then(idle_since):
 def test_a_journal_without_what_was_remembered(idle_since, monkeypatch):
     """It is said."""
     grid, journal = idle_since
-    monkeypatch.setattr("hpc.autoscale.cli.whatif.remembered_before", lambda *_: None)
+    monkeypatch.setattr("hpc.autoscale.cli.whatif.remembered_before", lambda *_, **__: None)
     text = grid("whatif", "--journal", journal, "--set", "idle_timeout=500")
     assert "What the autoscaler remembered then is not in the journal" in text
     assert "delete" not in text

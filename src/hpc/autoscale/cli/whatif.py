@@ -26,7 +26,8 @@ from hpc.autoscale.journal import Journal
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
 from hpc.autoscale.rehearsal.otherwise import Otherwise
-from hpc.autoscale.rehearsal.recorded import RecordedSite, record_in, remembered_before
+from hpc.autoscale.rehearsal.recorded import RecordedSite, record_in
+from hpc.autoscale.replaying import remembered_before
 
 _LABEL, _VALUE = 36, 14
 
@@ -94,9 +95,9 @@ class WhatIfCommands(CommandLine):
             record = record_in(found, number)
             for sentence in found.problems:
                 warn("%s", sentence)
-            state = remembered_before(journal, record)
-            note = "" if state is not None else _NOT_REMEMBERED
-            with RecordedSite(record, state) as site:
+            doors = remembered_before(found, record.number, exactly=False)
+            note = "" if doors is not None else _NOT_REMEMBERED
+            with RecordedSite(record, doors and doors["state"]) as site:
                 own = site.config(config), [site.config(each) for each in changed]
                 now, *then = self._compared(*own, others, **site.doors)
         if output_format == "json":

@@ -29,7 +29,6 @@ from hpc.autoscale.journal.state import restore, settings
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.passing_on import PassingDriver
 from hpc.autoscale.replaying.doors import members_of, union_of
-from hpc.autoscale.replaying.replay import Replay
 
 _FILES = ("backoffdb", "clustersdb", "gangsdb", "requests_file", "requestsetsdb")
 
@@ -165,39 +164,10 @@ class RecordedDriver(PassingDriver):
         return jobs, hosts
 
 
-def remembered_before(path: str, record: PassRecord) -> Mapping[str, str] | None:
-    """The files of the state as a pass of a journal found them, as `journal.state` keeps them; None
-    where the journal does not have that. The passes since the state was last written down are
-    decided again for it."""
-    first = None
-    for each in Journal(path, skip_garbled=True):
-        if each.number > record.number:
-            break
-        if "state" in each.doors:
-            first = each.number
-    if first is None:
-        return None
-    with Replay() as replay:
-        for each in Journal(path, skip_garbled=True):
-            if each.number == record.number:
-                return _state_of(each) if "state" in each.doors else _state_after(replay)
-            if each.number >= first:
-                replay.one(each)
-    return None
-
-
-def _state_of(record: PassRecord) -> Mapping[str, str]:
-    return dict(record.doors["state"])
-
-
-def _state_after(replay: Replay) -> Mapping[str, str] | None:
-    found = replay.remembered()
-    return None if found is None else dict(found["state"])
-
-
 class RecordedSite:
     """A pass of a journal as a site. Use it as a context: meanwhile there is a directory for what
-    the autoscaler remembers. `state`: what that is at first, as `remembered_before` has it."""
+    the autoscaler remembers. `state`: what that is at first, as `replaying.remembered_before` has
+    it."""
 
     def __init__(self, record: PassRecord, state: Mapping[str, str] | None = None) -> None:
         self._record = record

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -179,14 +180,17 @@ class Replay:
         }
 
 
-def remembered_before(journal: Iterable[PassRecord], number: int) -> dict[str, Any] | None:
+def remembered_before(
+    journal: Iterable[PassRecord], number: int, exactly: bool = True
+) -> dict[str, Any] | None:
     """What a pass of a journal remembered of those before it (node history, back-off, requests …),
     as doors of a record; None where that cannot be known. The journal is gone through twice.
 
     It is in its record, or else those before are decided again from the last one that has it.
+    `exactly`: it is not known either where one of these comes to something else than it did then.
     """
-    starts = (r.number for r in journal if r.number <= number and "state" in r.doors)
-    first = max(starts, default=None)
+    until = takewhile(lambda record: record.number <= number, journal)
+    first = max((record.number for record in until if "state" in record.doors), default=None)
     if first is None:
         return None
     with Replay() as replay:
@@ -194,7 +198,7 @@ def remembered_before(journal: Iterable[PassRecord], number: int) -> dict[str, A
             if record.number == number:
                 own = {k: record.doors[k] for k in ("state", "reported") if k in record.doors}
                 return own if number == first else replay.remembered()
-            if record.number >= first and not replay.one(record).is_same:
+            if record.number >= first and not replay.one(record).is_same and exactly:
                 return None
     return None
 
