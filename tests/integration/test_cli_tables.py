@@ -96,18 +96,22 @@ def test_the_table_of_limits_fits_the_screen(azscale, monkeypatch):
     assert json.loads(azscale("limits", "-F", "json", "-o", "nodearray"))[0] == {"nodearray": "htc"}
 
 
-def test_a_limit_that_there_is_not(azscale):
+@pytest.mark.parametrize("command", ["limits", "buckets"])
+def test_a_limit_that_there_is_not(azscale, command):
     """Is an empty cell of a table; in JSON, and in tables for scripts, it is the published -1."""
     of_group = ["-o", "nodearray,placement_group_max_count,max_count"]
-    head, *rows = azscale("limits", "-F", "table", *of_group).splitlines()
+    head, *rows = azscale(command, "-F", "table", *of_group).splitlines()
     at = head.index("PLACEMENT")
     assert {row[at:].split()[0] for row in rows if row[at] == " "}
-    found = json.loads(azscale("limits", *of_group))
+    found = json.loads(azscale(command, "-F", "json", *of_group))
     empty = sum(each["placement_group_max_count"] == -1 for each in found)
     assert empty == sum(row[at] == " " for row in rows) > 0
     assert "-1" not in "".join(rows)
-    headerless = azscale("limits", "-F", "table_headerless", *of_group)
+    headerless = azscale(command, "-F", "table_headerless", *of_group)
     assert headerless.split()[:2] == ["htc", "-1"]
+    if command == "buckets":  # constraints are held against the number
+        of_some = azscale("buckets", "-F", "json", *of_group, "-C", "placement_group_max_count=1")
+        assert len(json.loads(of_some)) == len(found) - empty > 0
 
 
 def test_what_came_of_a_pass_is_folded_on_a_terminal(azscale, monkeypatch):

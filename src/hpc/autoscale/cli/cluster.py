@@ -88,7 +88,8 @@ class ClusterCommands(CommandLine):
             columns = list(dict.fromkeys([*columns, *(name for name in more if more[name])]))
             if more["backoff"]:
                 self._cut_nothing()  # why is worth a long line
-        rows = (shown[id(bucket)] for bucket in buckets)
+        without = _where_without(output_format or "table")
+        rows = (_with_limits(each, held[id(each)], weights, without) for each in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)
 
@@ -117,7 +118,7 @@ class ClusterCommands(CommandLine):
         """Prints all limits and quotas of each kind of node, as JSON unless asked otherwise."""
         node_mgr = self._prepared_node_mgr(config)
         form = output_format or "json"
-        without = "" if form == "table" else NO_SUCH_LIMIT
+        without = _where_without(form)
         rows = (_with_limits(bucket, without=without) for bucket in node_mgr.get_buckets())
         columns = self._columns(config, output_columns, "limits", form)
         self._print_nodes(rows, columns, form, long, node_mgr)
@@ -190,6 +191,12 @@ def check_cluster(node_mgr: NodeManager) -> None:
         problem = "expected at least one nodearray, found none"
     if problem:
         raise AutoscaleError(f"cluster {name}: {problem}")
+
+
+def _where_without(form: OutputFormat) -> str | int:
+    """What stands for a limit that there is not: what is published, or nothing in a table to be
+    read."""
+    return "" if form == "table" else NO_SUCH_LIMIT
 
 
 def _with_limits(
