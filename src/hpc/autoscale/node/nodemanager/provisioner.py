@@ -236,14 +236,14 @@ class Provisioner:
         for node, record in managed.accepted:
             if record is not None:
                 self._renew(node, record)
-            elif removes and managed.was_read:  # the server does not list it any more
-                node.state = node.target_state = NodeStatus("Off")
             node.delayed_node_id.operation_id = OperationId(managed.operation_id)
-            self._settle(node)
+            self._settle(node, record is not None or not (removes and managed.was_read))
         return [node for node, _ in managed.accepted]
 
-    def _settle(self, node: Node) -> None:
-        """Drop a node that goes, and count any other as it is now."""
+    def _settle(self, node: Node, is_listed: bool = True) -> None:
+        """Drop a node that goes or that the server lists no more; count any other as it is now."""
+        if not is_listed:
+            node.state = node.target_state = NodeStatus("Off")
         if node.target_state in _GONE:
             self._drop(node)
         else:
@@ -274,8 +274,7 @@ class Provisioner:
         listed = {id(node) for node in found}
         for node in self._inventory.nodes() if listing.operation else ():
             if node.delayed_node_id.operation_id == operation_id and id(node) not in listed:
-                node.state = node.target_state = NodeStatus("Off")
-                self._drop(node)
+                self._settle(node, is_listed=False)
         return found
 
     def _refreshed(self, records: Sequence[Record]) -> list[Node]:
