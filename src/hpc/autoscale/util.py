@@ -288,6 +288,12 @@ def lock_file_of(config: Mapping[str, Any], default: str | None = None) -> Any:
     return config.get("lock_file", config.get("lock_path", default))
 
 
+def wants_lock(config: Mapping[str, Any]) -> bool:
+    """Whether a pass with this configuration takes a lock: not where it is null, or nothing may be
+    changed."""
+    return bool(lock_file_of(config, "by default")) and not config.get("read_only")
+
+
 def history_file_of(config: Mapping[str, Any], home: str) -> str:
     """The file of the node history: the one that a configuration names, or one in `home`."""
     return str(config.get("nodehistorydb") or os.path.join(home, "nodehistory.db"))

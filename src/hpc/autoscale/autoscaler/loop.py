@@ -28,7 +28,7 @@ from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError, counted
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.util import NullSingletonLock, SingletonLock, lock_file_of, new_loop_lock
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, new_loop_lock, wants_lock
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal.recording import PassRecorder
@@ -233,8 +233,7 @@ class Autoscaler:
     def _hold_loop(self, driver: SchedulerDriver, config: Mapping[str, Any]) -> None:
         """In a loop, keep other loops of this machine from its clusters, until it ends. Where no
         lock is wanted, and where the driver has one of its own, nobody is kept away."""
-        is_wanted = lock_file_of(config, "some") and not config.get("read_only")
-        if self._loop_lock is not None and is_wanted and not hooks.has_own_lock(driver):
+        if self._loop_lock is not None and wants_lock(config) and not hooks.has_own_lock(driver):
             self._loop_lock.take(config)
 
     def _next_driver(self) -> Prepared:

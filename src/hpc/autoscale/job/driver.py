@@ -194,9 +194,9 @@ class SchedulerDriver(ABC):
         MultipleInstancesError when another process holds it, ConfigurationException when there is
         no place for it.
         """
-        path = util.lock_file_of(config, os.path.join(self.autoscale_home, "lock.file"))
-        if not path or config.get("read_only"):
+        if not util.wants_lock(config):
             return NullSingletonLock()
+        path = util.lock_file_of(config, os.path.join(self.autoscale_home, "lock.file"))
         _require_directory("lock_file", path, "null for no lock")
         return util.take_lock(path, config)
 
