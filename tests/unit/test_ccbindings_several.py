@@ -349,6 +349,7 @@ CONFLICTS = [
     ({"clusters": [ENTRY], "cluster_name": "c"}, "no clusters, found both"),
     ({"clusters": [ENTRY, {**ENTRY, "url": "b", "name": "EAST"}]}, "'east' 2 times"),
     ({"clusters": [ENTRY, {**ENTRY, "url": "https://A", "name": "b"}]}, "c twice: east, b"),
+    ({"clusters": [ENTRY, {**ENTRY, "url": "https://a:443", "name": "b"}]}, "c twice: east, b"),
 ]
 
 

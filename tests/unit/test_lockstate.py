@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +98,20 @@ def test_by_one_that_is_stopped(path, config):
                     take_lock(own, config)
         finally:
             holder.kill()
+
+
+def test_by_one_whose_name_is_no_text(path, config):
+    """The system cuts names of programs after 15 bytes, also in the middle of a letter."""
+    held = take_lock(path, config)
+    name = Path("/proc/self/comm")
+    before = name.read_bytes()
+    try:
+        name.write_bytes("Größe".encode()[:3])
+        with pytest.raises(MultipleInstancesError, match=f"process {os.getpid()}"):
+            take_lock(path, config)
+    finally:
+        name.write_bytes(before.strip())
+        held.unlock()
 
 
 def test_by_one_that_was_left_the_lock(path, monkeypatch):

@@ -269,7 +269,7 @@ def test_what_can_be_told_of_other_processes():
 def test_where_the_system_tells_nothing_of_processes(monkeypatch, path):
     """Then age decides. What it told once stays true."""
     assert Sender.here().started
-    monkeypatch.setattr(requests, "_text_of", lambda path: "")
+    monkeypatch.setattr(requests, "stat_of_process", lambda pid: ((), None))
     assert Sender.here().started
     requests._sender.cache_clear()
     RequestLog(path, ids("a")).begin()

@@ -14,17 +14,16 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hpc.autoscale.config.clusters import members_of
+from hpc.autoscale.config.clusters import members_of, server_of
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError
 
 Unlock = Callable[[], None]
 
 _PREFIX = "hpc-autoscale-"
-_PORTS = {"http": 80, "https": 443}
 # what a sandbox says that lets processes have no such sockets
 _FORBIDDEN = (errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES, errno.EPROTONOSUPPORT)
 
@@ -39,20 +38,10 @@ def clusters_of(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 def cluster_of(config: Mapping[str, Any]) -> tuple[str, str] | None:
     """The server and the cluster of a configuration, in one spelling; None where it names none, or
     where no server is asked."""
-    url, cluster = config.get("url"), config.get("cluster_name")
-    if not (isinstance(url, str) and isinstance(cluster, str) and url and cluster):
+    server, cluster = server_of(config.get("url")), config.get("cluster_name")
+    if server is None or not (isinstance(cluster, str) and cluster):
         return None
-    if config.get("_mock_bindings"):
-        return None
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url if "://" in url else f"https://{url}")
-        port = parts.port or _PORTS.get(parts.scheme, 0)
-    except ValueError:
-        return None  # it cannot be reached, and whoever tries says so
-    host = (parts.hostname or "").rstrip(".")
-    return f"{host}:{port}{parts.path.rstrip('/')}", cluster
+    return None if config.get("_mock_bindings") else (server, cluster)
 
 
 def lock_cluster(server: str, cluster: str, lock_file: Callable[[str], Unlock]) -> Unlock:
@@ -177,16 +166,24 @@ def _holder(name: str) -> str:
     return process_in_words(int(found[1]), int(found[2])) if found else "another process"
 
 
+def stat_of_process(pid: int) -> tuple[Sequence[str], int | None]:
+    """What the system says of a process, from its state on (proc(5), `stat`), and its user. Nothing
+    and None where it does not say."""
+    path = f"/proc/{pid}/stat"
+    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as f:
+        # behind the name in brackets, which may hold anything
+        return f.read().rpartition(")")[2].split(), os.fstat(f.fileno()).st_uid
+    return (), None
+
+
 def process_in_words(pid: int, user: int | None = None) -> str:
     """Who holds a lock; with it that it is stopped, and so will not give it back. `user`: None
     where it is not known."""
+    fields, its_user = stat_of_process(pid)
     stopped = ""
-    with suppress(OSError, IndexError), open(f"/proc/{pid}/stat", encoding="utf-8") as f:
-        # behind the name of the program, which may have spaces and brackets
-        state = f.read().rpartition(")")[2].split()[0]
-        # a process of another container may have the number here
-        if state in "Tt" and user in (None, os.fstat(f.fileno()).st_uid):
-            stopped = f", which is stopped (kill -CONT {pid} lets it go on)"
+    # a process of another container may have the number here
+    if fields and fields[0] in "Tt" and user in (None, its_user):
+        stopped = f", which is stopped (kill -CONT {pid} lets it go on)"
     return f"process {pid}{'' if user is None else f' of user {user}'}{stopped}"
 
 

@@ -30,6 +30,8 @@ CONNECTION = (
 )
 """The settings by which a cluster is connected to; each cluster may have its own."""
 
+_PORTS = {"http": 80, "https": 443}
+
 
 def qualified(cluster: str, name: str) -> str:
     """A name that a cluster has, with the cluster before it."""
@@ -76,6 +78,22 @@ def members_of(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+def server_of(url: object) -> str | None:
+    """The server of a URL, in one spelling: without the scheme, and with the port. None where there
+    is no URL."""
+    if not (isinstance(url, str) and url):
+        return None
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url if "://" in url else f"https://{url}")
+        port = parts.port or _PORTS.get(parts.scheme, 0)
+    except ValueError:
+        return None  # it cannot be reached, and whoever tries says so
+    host = (parts.hostname or "").rstrip(".")
+    return f"{host}:{port}{parts.path.rstrip('/')}"
+
+
 def find_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
     """A line about each thing by which the clusters of a configuration contradict each other.
 
@@ -93,9 +111,9 @@ def find_conflicts(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"clusters: expected a name of its own for each, found {name!r} {count} times"
     known: dict[object, str] = {}
     for name, member in members_of(config):
-        place = (str(member.get("url") or "").rstrip("/").lower(), member.get("cluster_name"))
-        if not place[0]:
-            continue  # the address is in a file or in the environment
+        place = (server_of(member.get("url")), member.get("cluster_name"))
+        if place[0] is None:
+            continue  # the address is in a file or in the environment, or none
         other = known.setdefault(place, name)
         if other != name:
             yield f"clusters: expected different clusters, found {place[1]} twice: {other}, {name}"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from hpc.autoscale import clock
 from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import AutoscaleError, unreadable
+from hpc.autoscale.locks import stat_of_process
 from hpc.autoscale.sqlitefile import SqliteFile
 from hpc.autoscale.util import random_uuid
 
@@ -157,7 +158,9 @@ def _host() -> str:
 
 
 def _boot() -> str:
-    return _text_of("/proc/sys/kernel/random/boot_id").strip()
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+        return f.read().strip()
+    return ""
 
 
 def _numbers() -> str:
@@ -170,15 +173,8 @@ def _numbers() -> str:
 def _begun(pid: int) -> str:
     """When a process began, in ticks since the boot; empty when there is none, or only its
     remains."""
-    # the name in parentheses may hold anything
-    fields = _text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    fields, _ = stat_of_process(pid)
     return fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""
-
-
-def _text_of(path: str) -> str:
-    with suppress(OSError), open(path, encoding="utf-8", errors="replace") as f:
-        return f.read()
-    return ""
 
 
 class Sent(NamedTuple):
