@@ -433,6 +433,71 @@ def test_a_signal_finishes_the_pass(site, simulator, numbers):
     SingletonFileLock(str(site.home / "lock.file")).unlock()
 
 
+DRAINS_SLOWLY = """
+    def handle_draining(self, nodes):
+        open(os.path.join(HERE, "draining"), "w").close()
+        while os.path.exists(os.path.join(HERE, "slow drain")):
+            time.sleep(0.02)
+        return nodes
+"""
+ON_ITS_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, "-m", "hpc.autoscale.cli", *sys.argv[1:]])
+"""
+
+
+def test_a_signal_in_the_middle_of_a_listing(site, simulator):
+    """The pass goes on with the answer: its nodes are created."""
+    site.jobs(a=3)
+    simulator.faults.add("latency", endpoint="get_nodes", seconds=1, times=1)
+    loop = site.start("autoscale", "--interval", "60")
+    try:
+        while not simulator.faults.report()[0]["fired"]:
+            time.sleep(0.02)
+        loop.send_signal(signal.SIGHUP)
+        _, err = loop.communicate(timeout=30)
+    finally:
+        loop.kill()
+        loop.wait()
+    assert (loop.returncode, "3 created" in err) == (0, True), err
+    SingletonFileLock(str(site.home / "lock.file")).unlock()
+
+
+def test_a_terminal_that_goes_while_nodes_are_drained(site, simulator):
+    """They are deleted, and the loop ends without a lock; the code is that of an output that cannot
+    be written."""
+    (site.home / "simdriver.py").write_text(DRIVER + DRAINS_SLOWLY)
+    site.jobs(a=3)
+    site("autoscale")
+    simulator.clock.settle()
+    site.jobs()
+    site("autoscale")
+    (site.home / "slow drain").touch()
+    ours, terminal = os.openpty()
+    command = ["autoscale", "-c", str(site.path), "--interval", "0.1"]
+    with subprocess.Popen(
+        [sys.executable, "-c", ON_ITS_TERMINAL, *command],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=site.home,
+        start_new_session=True,
+    ) as loop:
+        os.close(terminal)
+        try:
+            site.wait_for("draining")
+            os.close(ours)
+            time.sleep(0.1)
+            assert loop.poll() is None
+            (site.home / "slow drain").unlink()
+            assert loop.wait(30) == 1
+        finally:
+            loop.kill()
+    assert started(simulator) == []
+    SingletonFileLock(str(site.home / "lock.file")).unlock()
+
+
 def test_a_loop_under_nohup_goes_on(site):
     """Where SIGHUP is ignored it stays so, and SIGTERM ends the loop as ever."""
     site.jobs(a=1)

@@ -71,3 +71,13 @@ def given_up(stream: TextIO, problem: OSError) -> str:
     if isinstance(problem, BrokenPipeError):
         return ""
     return f"standard output cannot be written: {problem.strerror}"
+
+
+def say_last(text: str) -> None:
+    """Print the last thing that a command says on stderr. Where that cannot be written either, as
+    when the terminal is gone, nothing more is written there."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        _write_no_more(sys.stderr)
