@@ -215,6 +215,34 @@ def test_a_pattern_that_nothing_matches(azscale):
         assert "no nodearray matches 'x[yz]'; nodes have" in azscale("explain", "17")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "hint"),
+    [
+        (
+            {"node.memory": [8]},
+            'node.memory is in bytes: for at least 8 GiB it is {"memgb": 8}',
+        ),
+        (
+            {"memgb": ["memory::8g"]},
+            'no text equals a size: for at least 8g it is {"memgb": "memory::8g"}',
+        ),
+        (
+            {"node.memory": "8g"},
+            'no text equals a size: for at least 8g it is {"memgb": "memory::8g"}',
+        ),
+    ],
+)
+def test_a_size_that_is_asked_for_by_what_equals_none(azscale, wanted, hint):
+    """What to write instead is said, of jobs and of constraints of a command, and works."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", wanted)]
+        assert hint in " ".join(azscale("explain", "17").split())
+        azscale("buckets", "-C", json.dumps(wanted))
+        assert hint in " ".join(azscale.errors.split())
+        site.new_jobs = lambda: [Job("17", json.loads(hint.partition(" it is ")[2]))]
+        assert "will start at the next pass" in azscale("explain", "17")
+
+
 def test_a_nodearray_of_several_sizes(azscale):
     """What can be had of each of its sizes, and why none of the others; in the line the first few,
     the most first."""

@@ -21,7 +21,7 @@ from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.explaining.refusals import clusters_away
-from hpc.autoscale.explaining.words import a_property, away_in_words
+from hpc.autoscale.explaining.words import a_property, a_size, away_in_words
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
@@ -185,7 +185,8 @@ def _missed(constraint: NodeConstraint, kind: str, nodes: Iterable[Node]) -> str
     guesses = [did_you_mean(str(value), known) for value in constraint.values]
     some = f", but {', '.join(known[:_SHOWN])}{' …' if known[_SHOWN:] else ''}" if known else ""
     wanted = " or ".join(map(repr, constraint.values))
-    return f"no {kind} has {name} {wanted}{next(filter(None, guesses), some)}"
+    instead = a_size(name, constraint.values, found)
+    return f"no {kind} has {name} {wanted}{next(filter(None, guesses), some)}{instead}"
 
 
 def check_vm_sizes(constraints: Any, where: str, buckets: Iterable[NodeBucket] = ()) -> None:

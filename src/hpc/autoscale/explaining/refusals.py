@@ -31,6 +31,7 @@ from hpc.autoscale.explaining.refusing import OF_ROOM, Refused, WhyNot
 from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
     a_property,
+    a_size,
     at_time,
     away_in_words,
     in_time,
@@ -325,7 +326,7 @@ def _other_value(refused: Refused, known: Known) -> Found:
     is_array, short = name in NODEARRAYS, name.removeprefix("node.")
     index_of = getattr(wanted, "index_of", None)
     values = known.values(name)
-    if index_of is not None and any(_is_wanted(index_of, value) for value in values):
+    if index_of is not None and any(_is_wanted(name, index_of, value) for value in values):
         if is_array:
             return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
         text = f"{short} is {{0}}, and the job wants {said}"
@@ -337,19 +338,21 @@ def _other_value(refused: Refused, known: Known) -> Found:
         # nobody knows whether there is one
         return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
     place = str(refused.bucket.location)
-    make = partial(_unknown_value, short, said, texts, values, refused.bucket)
+    make = partial(_unknown_value, name, said, texts, values, refused.bucket)
     return known.once(f"{short} in {place}", said, make)
 
 
-def _is_wanted(index_of: Callable[..., int], value: object) -> bool:
-    if isinstance(value, ht.Size):
-        return index_of(value.bytes, ht.magnitude_bytes(value.magnitude)) >= 0
+def _is_wanted(name: str, index_of: Callable[..., int], value: object) -> bool:
+    if isinstance(value, ht.Size):  # numbers are in its unit, but for properties: in bytes
+        unit = 1 if name.startswith("node.") else ht.magnitude_bytes(value.magnitude)
+        return index_of(value.bytes, unit) >= 0
     return index_of(value) >= 0
 
 
 def _unknown_value(
-    short: str, said: str, wanted: list[object], values: list[object], bucket: NodeBucket
+    name: str, said: str, wanted: list[object], values: list[object], bucket: NodeBucket
 ) -> Found:
+    short = name.removeprefix("node.")
     texts = [value for value in values if isinstance(value, str)]
     asked = [each for each in wanted if isinstance(each, str)]
     guess = next((found for each in asked if (found := _guess(each, texts))), "")
@@ -367,7 +370,9 @@ def _unknown_value(
     noun = {"vm_size": "VM size", "nodearray": "nodearray"}.get(short, short)
     has = "" if guess or not values else f"; nodes have {listed(map(repr, values))}"
     lacks = f"no {noun} matches {said}" if is_pattern else f"no node has the {noun} {said}"
-    return Found("UnknownValue", (short, said), f"{lacks}{guess or has}")
+    return Found(
+        "UnknownValue", (short, said), f"{lacks}{guess or has}{a_size(name, wanted, values)}"
+    )
 
 
 def _guess(word: str, known: list[str]) -> str:

@@ -3,6 +3,7 @@ many."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -11,11 +12,15 @@ from fnmatch import fnmatchcase
 
 from hpc.autoscale import clock
 from hpc.autoscale.errors import counted
+from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
+from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.packing.expr import text_pattern
 
 _MOST_NAMED = 3
+_SIZE = re.compile(r"(?:(?:size|memory)::)?(\d+[kmgtpKMGTP])")
+_FEW_BYTES = 1_000_000  # no node has so little: more was meant
 _CODE = re.compile(r"\b(?:[A-Z][a-z]+){2,}: ")
 
 
@@ -84,6 +89,23 @@ def a_property(name: str) -> str:
     """A guess, in the form of `did_you_mean`, where a resource that no node has is called like a
     property of nodes; otherwise empty."""
     return f"; did you mean 'node.{name}'?" if name in QUERYABLE_PROPERTIES else ""
+
+
+def a_size(name: str, wanted: Iterable[object], values: Iterable[object]) -> str:
+    """What to ask for, in the form of `did_you_mean`, where the nodes have sizes, which values of
+    another kind never equal: texts, and numbers, which are bytes for a property. `name`: as in the
+    constraint. Empty where sizes are not in question."""
+    if not any(isinstance(value, Size) for value in values):
+        return ""
+    is_property = name.startswith("node.")
+    for each in wanted:
+        if isinstance(each, str) and (found := _SIZE.fullmatch(each)):
+            least = {"memgb" if is_property else name: f"memory::{found[1]}"}
+            return f"; no text equals a size: for at least {found[1]} it is {json.dumps(least)}"
+        if is_property and is_amount(each) and 0 < each < _FEW_BYTES:
+            least_gb = json.dumps({"memgb": each})
+            return f"; {name} is in bytes: for at least {each:g} GiB it is {least_gb}"
+    return ""
 
 
 def how_jobs_wait(count: int, names: Sequence[str], is_never: bool | None, cause: str) -> str:
