@@ -1,7 +1,8 @@
 """A worker: Celery's own, whose task is to work off tickets.
 
 SIGTERM lets it take nothing more and end when what runs has ended; a second one ends it at once,
-and what runs is run elsewhere. SIGINT is the same. Called by `hpcq worker`.
+and what runs is run elsewhere. SIGINT and SIGQUIT are the same, and so is the first SIGHUP of a
+terminal that goes, which sends several; under nohup it stays ignored. Called by `hpcq worker`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from celery import Celery, signals
@@ -72,9 +74,13 @@ def run_worker(
         metadata=Metadata(settings.events) if settings.events else None,
     )
 
+    on_hangup = signal.getsignal(signal.SIGHUP)
+
     def begin(**_: Any) -> None:
-        # Celery's own handler would give up its threads, which cannot be given up
-        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGTERM))
+        # Celery's own handlers would give up its threads, which cannot be given up, or begin anew
+        for number in (signal.SIGINT, signal.SIGQUIT):
+            signal.signal(number, signal.getsignal(signal.SIGTERM))
+        signal.signal(signal.SIGHUP, on_hangup if on_hangup is signal.SIG_IGN else _end_once)
         attendant.start()
         if ready_file:
             Path(ready_file).touch()
@@ -100,6 +106,12 @@ def run_worker(
             worker.close()
             _say_good_bye(queue, name)
     return int(celery.exitcode or 0)
+
+
+def _end_once(number: int, frame: FrameType | None) -> None:
+    """What SIGTERM does, and nothing at further signals of this number."""
+    signal.signal(number, signal.SIG_IGN)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 class _Ending:

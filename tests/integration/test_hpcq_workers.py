@@ -81,9 +81,10 @@ def test_a_worker_drains_when_it_is_told_to_end(queue, new_worker):
     assert queue.store.history(job) == []
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
 def test_a_worker_that_is_told_twice_ends_at_once(queue, new_worker, tmp_path, sent):
-    """What ran waits again, also where Ctrl-C was typed; it had failed, or the worker stayed."""
+    """What ran waits again, also where Ctrl-C was typed; it had failed, or the worker stayed. So it
+    is where Ctrl-\\ was."""
     worker = new_worker()
     job = queue.submit(a_spec("sleep", "60"))
     until(lambda: queue.store.job(job).counts[1] == 1)
@@ -96,6 +97,32 @@ def test_a_worker_that_is_told_twice_ends_at_once(queue, new_worker, tmp_path, s
     assert states(queue.store.job(job)) == {"Waiting": 1}
     assert "its worker leaves, runs again" in queue.store.history(job)[0][3]
     assert "Traceback" not in log.read_text()
+
+
+def test_a_worker_whose_terminal_goes_drains(queue, new_worker, tmp_path):
+    """A terminal sends SIGHUP more than once; Celery's worker would begin anew."""
+    worker = new_worker()
+    job = queue.submit(a_spec("sleep", "3"))
+    until(lambda: queue.store.job(job).counts[1] == 1)
+    worker.send_signal(signal.SIGHUP)
+    log = tmp_path / "worker.log"
+    until(lambda: "Warm shutdown" in log.read_text())
+    worker.send_signal(signal.SIGHUP)
+    assert worker.wait(timeout=30) == 0
+    assert states(queue.store.job(job)) == {"Successful": 1}
+
+
+def test_a_worker_under_nohup_stays(queue, new_worker):
+    """Where SIGHUP is ignored it stays so."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        worker = new_worker()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    worker.send_signal(signal.SIGHUP)
+    for _ in range(2):
+        until(ended(queue, queue.submit(a_spec("true"))))
+    assert worker.poll() is None
 
 
 def test_a_worker_that_leaves_by_itself_and_is_told_once_ends_what_it_runs(
