@@ -44,6 +44,8 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         site.wait(60)
         site.run()
         assert "is Ready: it has work: 17" in azscale("explain", "htc-1"), azscale.errors
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"}, iterations=3)]
+        assert f"on 2 x htc/{F4} ($0.41/h), beside 1 node that is there" in azscale("explain", "17")
         site.new_jobs = list
         site.run()
         site.wait(60)
@@ -440,6 +442,11 @@ def test_what_is_there_is_told_of_where_nothing_can_be_started(azscale):
         said = azscale("explain", "18")
         assert f"{F4} is not activated" in said
         assert azscale("explain", "rack-1").startswith("Node rack-1 ")
+        # it was told of limits of the cluster, and of quotas of `null`, which do not count hosts
+        assert azscale("explain", "on-premises").startswith(
+            "on-premises/unknown: no node can be had: it has 1 machine, not of CycleCloud,"
+        )
+        assert "did you mean 'job:17'?" in azscale("explain", "jobs:17")
         shown = azscale("status")
         assert "1 job (18)" in shown and f"found only {F4}" in " ".join(shown.split())
         assert azscale.code == 0

@@ -103,6 +103,8 @@ def test_analyze(azscale):
     assert json.loads(azscale("analyze", "-j", "runs", "-F", "json"))["is_running"]
     azscale("analyze", "-j", "none", "-F", "json")
     assert azscale.ended == (1, "azscale analyze: error: the scheduler has no job 'none'")
+    azscale("analyze", "-j", "tyop")
+    assert azscale.ended[1].endswith("the scheduler has no job 'tyop'; did you mean 'typo'?")
 
 
 def test_config(azscale):

@@ -120,7 +120,12 @@ def test_what_is_left_out_is_said_by_whatif_too(journal, azscale):
 def test_passes_are_asked_for_by_number_in_the_words_of_show(journal, azscale):
     for args in (("show", journal, "--pass", 99), ("diff", journal, "--of", 1, 99)):
         code, _, err = azscale("journal", *args)
-        assert (code, err.splitlines()[-1].endswith(f"journal {journal}: it has no pass 99")) == (
+        assert (
+            code,
+            err.splitlines()[-1].endswith(
+                f"journal {journal}: it has no pass 99: the last is pass 3"
+            ),
+        ) == (
             1,
             True,
         )

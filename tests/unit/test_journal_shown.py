@@ -228,7 +228,7 @@ def test_what_commands_expect(journal, tmp_path, azscale):
         (("scrub", journal), "expected --to with the directory of the new journal"),
         (("scrub", journal, "--to", journal), "expected a directory that is not there yet"),
         (("show", journal, "--last", "0"), "expected a whole number above 0, found '0'"),
-        (("diff", journal, "--of", 1, 9), "it has no pass 9"),
+        (("diff", journal, "--of", 1, 9), "it has no pass 9: the last is pass 3"),
     ):
         code, printed = azscale("journal", *args)
         assert (code in (1, 2), said in printed) == (True, True), printed

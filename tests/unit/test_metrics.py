@@ -262,6 +262,10 @@ def test_azscale_prints_them(run, files, tmp_path, capsys, now):
     config.write_text(json.dumps({**known, "metrics": {}}))
     main(["metrics", "--health", "--max-age", "2000", "-c", str(config)])
     assert "the last good pass was 1000 s ago; 1 pass, 0 not good" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as end:
+        main(["metrics", "--max-age", "900", "-c", str(config)])
+    assert end.value.code == 2, "a probe that forgets --health was always content"
+    assert "--max-age: expected --health with it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("has_health_file", [True, False])

@@ -110,6 +110,27 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "BucketLimit",
             "CycleCloud has room for 1 more node of htc/F4",
         ),
+        (
+            f"InvalidOption: {GPU} has nodearray = 'gpu', and 'htx' is needed (and 2 more alike);"
+            f" {HAS.format(F4, 2, 'ncpus', 4)} (and 2 more alike)",
+            None,
+            "UnknownValue",
+            "no node has the nodearray 'htx' and 4 ncpus",
+        ),
+        (
+            f"nothing can take 2 nodes, all in one bucket with (x); {HAS.format(F4, 2, 'n', 4)};"
+            f" InvalidOption: {GPU} has node.vm_size = 'NC4', and one of 'F6', 'F8' is needed",
+            None,
+            "UnknownValue",
+            "no node has the VM size one of 'F6', 'F8' and 4 n",
+        ),
+        (
+            f"InvalidOption: {GPU} has nodearray = 'gpu', and 'htc' is needed;"
+            f" {HAS.format(F4, 2, 'ncpus', 4)}",
+            None,
+            "TooLarge",
+            "the job needs 4 ncpus on one node, and the largest has 2",
+        ),
         ("quota is used up", None, "Unexplained", "quota is used up"),
         (None, None, "Unexplained", "not worked out"),
     ],

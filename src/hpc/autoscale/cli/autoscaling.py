@@ -26,7 +26,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.job_text import Analysis, print_analysis, print_jobs, reasons_of
 from hpc.autoscale.cli.painting import folded
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.requestsets.demand import requested_jobs
@@ -198,7 +198,8 @@ class AutoscalingCommands(CommandLine):
         every = [*every, *requested_jobs(config, driver.autoscale_home, calculator.node_mgr)]
         jobs = [j for j in every if _name_of(j) == job_id]
         if not jobs:
-            raise AutoscaleError(f"the scheduler has no job {job_id!r}")
+            guess = did_you_mean(job_id, map(str, map(_name_of, every)))
+            raise AutoscaleError(f"the scheduler has no job {job_id!r}{guess}")
         nodes = calculator.get_demand().compute_nodes
         assigned = [node for node in nodes if job_id in node.assignments]
         refused = [] if assigned else handler.by_context.get(f"[Job {job_id}]", [])

@@ -268,7 +268,10 @@ def _of(kind: str, name: str, scene: Scene) -> Verdict:
     }
     if kind in names:
         raise AutoscaleError(f"there is no {kind} {name!r}{did_you_mean(name, names[kind]())}")
-    guess = did_you_mean(name, [*scene.known_jobs(), *names["node"](), *names["bucket"]()])
+    known = [*scene.known_jobs(), *names["node"](), *names["bucket"]()]
+    if ":" in name:
+        known += [f"{prefix}:{name.partition(':')[2]}" for prefix in ("job", *names)]
+    guess = did_you_mean(name, known)
     verdict = explain_job(name, scene)
     return verdict if guess and guess in verdict.line else explain_unknown(name, guess)
 

@@ -49,6 +49,10 @@ class MetricsCommands(CommandLine):
         if health:
             self._print_health(config, max_age)
             return
+        if max_age is not None:
+            raise CommandLineError(
+                "--max-age: expected --health with it, which looks how old the last good pass is"
+            )
         if self._noted_format is not None:
             raise CommandLineError(
                 "-F goes with --health: the figures are printed in the form that Prometheus reads"

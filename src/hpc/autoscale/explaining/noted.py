@@ -34,6 +34,8 @@ _LACKS = re.compile(r"has no resource '([^']*)'")
 _OTHER = re.compile(r"has ([\w.]+) = (.+), and (.+) is needed")
 _ROOM = re.compile(r"Bucket\(([^,]*), (.*)\) can take (\d+) new nodes?, and (\d+) \w+ planned")
 _AWAY = re.compile(away_in_words(r"\S+"))
+_QUOTED = re.compile(r"'([^']*)'")
+_IN_BUCKET = {name: re.compile(rf"[(, ]{name}=([^,)]*)") for name in ("nodearray", "vm_size")}
 _NO_ROOM = "has no room for a new node: "
 _ASKED = "nothing can take "
 _NOUNS = {"vm_size": "VM size"}
@@ -124,6 +126,13 @@ def _causes(parts: Sequence[str]) -> Iterator[NotedCause]:
             others.append(part)
         else:
             by_code.setdefault(match["code"], []).append(match)
+    if by_code.keys() == {"InvalidOption", "InsufficientResource"} and all(
+        part.startswith(_ASKED) for part in others
+    ):
+        both = _found_nowhere(by_code["InvalidOption"], by_code["InsufficientResource"])
+        if both:
+            yield both
+            return
     for code, found in by_code.items():
         make = _MADE_OF.get(code)
         if make is not None:
@@ -144,6 +153,28 @@ def _single(code: str, match: re.Match[str]) -> NotedCause:
     if said.startswith(_NO_ROOM):
         return _limit(said.removeprefix(_NO_ROOM))
     return NotedCause(own or _CODES.get(code, "Unexplained"), reason_in_words(match[0]))
+
+
+def _found_nowhere(
+    others: Sequence[re.Match[str]], small: Sequence[re.Match[str]]
+) -> NotedCause | None:
+    """Where the job wants a nodearray or a VM size, and the buckets that are too small, as far as
+    they were named, are of another one: none has that and is as large. How large those of it are,
+    if there are any, was not noted. None where some are of it."""
+    for name, _has, wanted in _read(_OTHER, [match["said"] for match in others]):
+        name = name.removeprefix("node.")
+        values = _QUOTED.findall(wanted)
+        if name not in _IN_BUCKET or not values:
+            continue
+        is_of = [_IN_BUCKET[name].search(match["bucket"]) for match in small]
+        if any(found is None or found[1] in values for found in is_of):
+            continue
+        for _has, resource, needed in _read(_TOO_LITTLE, [match["said"] for match in small]):
+            text = (
+                f"no node has the {_NOUNS.get(name, name)} {wanted} and {_shown(needed)} {resource}"
+            )
+            return NotedCause("UnknownValue", text)
+    return None
 
 
 def _too_large(texts: Sequence[str], _are_all: bool) -> Iterator[NotedCause]:

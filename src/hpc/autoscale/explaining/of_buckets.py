@@ -120,6 +120,8 @@ def _causes(buckets: Sequence[NodeBucket], scene: Scene) -> Iterator[Cause]:
         if id(bucket) in reasons:
             found.append(unusable_cause(bucket, reasons[id(bucket)]))
             found[-1].buckets.append(bucket)
+        elif bucket.is_artificial:
+            found.append(_not_of_the_cluster(bucket))
         else:
             found += limits_of_bucket(bucket)
     texts: dict[str, Found] = {}
@@ -128,6 +130,15 @@ def _causes(buckets: Sequence[NodeBucket], scene: Scene) -> Iterator[Cause]:
         if same is not each:
             same.buckets += each.buckets
     yield from map(cause_of, texts.values())
+
+
+def _not_of_the_cluster(bucket: NodeBucket) -> Found:
+    """Of machines that are no nodes of the cluster: no limit or quota counts them."""
+    text = (
+        f"it has {counted(len(bucket.nodes), 'machine')}, not of CycleCloud, which makes no more"
+        " of them"
+    )
+    return Found("NotManaged", (text,), text, Stand.NEVER, rank=0, buckets=[bucket])
 
 
 def explain_constraints(constraints: Sequence[Any], scene: Scene) -> Verdict:

@@ -120,6 +120,10 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     elif new or hosts:
         started = sorted(str(node.name) for node in hosts)
         text = listed([*([_in_words(new)] if new else []), *started])
+        there = len(mine) - len(new) - len(hosts)
+        if there:
+            verb = "is" if there == 1 else "are"
+            text += f", beside {counted(there, 'node')} that {verb} there"
         code, how = "Starts", "will start at the next pass on"
     elif booting:
         code, text, how = "WaitsForBoot", _booting(booting, scene), "waits for"

@@ -42,6 +42,7 @@ class Journal:
         self.path = os.fspath(path)
         self.problems: list[str] = []
         self.left_out = 0
+        self._last = 0
         self._skip_garbled = skip_garbled
         self._fixed = fixed
         self._files: list[tuple[Path, int]] | None = None
@@ -50,13 +51,13 @@ class Journal:
         """The passes in order. JournalError when there is no journal, GarbledRecord for a record
         that cannot be read, NewerJournal for one of a newer version."""
         self.problems, self.left_out = [], 0
-        number = 0
+        self._last = number = 0
         for file, size in self._there():
             passes = FilePasses(file, self._skip_garbled, self.problems)
             try:
                 for record in passes.more(number, size):
                     yield record
-                    number = record.number
+                    self._last = number = record.number
             except JournalError as error:
                 if self._fixed or not isinstance(error.__cause__, FileNotFoundError):
                     raise
@@ -70,7 +71,7 @@ class Journal:
         what was left out, because the pass may have been among that."""
         said = f"journal {self.path}: it has no {which}"
         if not self.problems:
-            return JournalError(said)
+            return JournalError(f"{said}: the last is pass {self._last}" if self._last else said)
         more = len(self.problems) - _SAID_AT_MOST
         shown = "; ".join(self.problems[:_SAID_AT_MOST]) + (f"; and {more} more" * (more > 0))
         return JournalError(f"{said} that can be read: {shown}")
