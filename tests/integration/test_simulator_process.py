@@ -164,7 +164,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(clusters, tmp_path):
             ([tmp_path / "typo.json"], "did you mean 'clusters'?"),
             (
                 [clusters, "--port", port],
-                f"cannot listen on 127.0.0.1 port {port}: Address already",
+                f"cannot listen on 127.0.0.1 port {port}: Address already in use",
             ),
             ([clusters, "--port", 99999], "cannot listen on 127.0.0.1 port 99999"),
             ([clusters, "--host", "203.0.113.1"], "cannot listen on 203.0.113.1"),
@@ -179,6 +179,7 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(clusters, tmp_path):
             lines = failure(*arguments)
             assert len(lines) == 1, lines
             assert lines[0].startswith("error: ") and said in lines[0], lines
+            assert "while attempting" not in lines[0]
 
 
 def test_wrong_options_are_explained():

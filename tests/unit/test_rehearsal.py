@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,12 @@ def test_other_commands_do_not_get_through(cluster):
 
 def a_row(action: changes.Action, node: str, node_id: str | None = None) -> PlannedChange:
     return PlannedChange(action, node, node_id, "htc/F4", 1, "Idle", "has no work")
+
+
+def test_nodes_that_are_all_gone_cost_nothing():
+    """Whatever sums of their prices leave: it was `$-0.00/h`."""
+    gone = [replace(a_row("delete", name), price_per_hour=-3.96) for name in "abcde"]
+    assert str(Cost.of([3.96] * 5).changed_by(gone)) == "$0.00/h"
 
 
 def test_what_goes_without_saying():

@@ -137,7 +137,8 @@ class Cost:
                 per_hour += row.price_per_hour
             else:
                 unpriced += -row.count if row.action in SHRINKING else row.count
-        return Cost(round(per_hour, MARGINAL_DOLLARS), max(0, unpriced))
+        # all that there was may go: what is rounded up to nothing is no -0.00
+        return Cost(round(per_hour, MARGINAL_DOLLARS) + 0.0, max(0, unpriced))
 
     def to_dict(self) -> dict[str, Any]:
         """Its JSON form."""

@@ -109,7 +109,8 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=128)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
+        # newer interpreters put the address behind it, which is said already
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while attempting ")[0]
         raise ListenError(f"cannot listen on {host} port {port}: {reason}") from None
 
 
