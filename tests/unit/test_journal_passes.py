@@ -137,8 +137,12 @@ def test_what_could_not_be_read_is_not_known(
     assert [line["read"] for line in lines(tmp_path)][1:] == [{}, {}, {}]
     said = [line.split()[2:4] for line in shown(capsys, tmp_path, "show").out.splitlines()[1:]]
     assert said == [["8", "1"], ["?", "1"], ["?", "?"], ["8", "1"]]
+    rows = shown(capsys, tmp_path, "show").out.splitlines()[1:]
+    assert [row.split()[4] == "?" for row in rows] == [False, False, True, False]
     assert "no nodes, no jobs, no hosts" in shown(capsys, tmp_path, "show", "--pass", "3").out
-    assert "nodes" not in shown(capsys, tmp_path, "diff", "--of", "1", "3").out.split("decided")[0]
+    for one, other in (("1", "3"), ("3", "4")):
+        said = shown(capsys, tmp_path, "diff", "--of", one, other).out.split("decided")[0]
+        assert said.splitlines()[1:] == []
     history = of_records(records(tmp_path))
     assert [sum(sample.nodes.values()) for sample in history.samples] == [8] * 4
     assert not any(life.gone for life in history.longest_lives())
@@ -216,16 +220,18 @@ def many_nodes(cluster, scheduler, count=8):
     scheduler._read_jobs_and_nodes = read
 
 
+@pytest.mark.parametrize("known", [{}, {"autoscale": {"interval": 60}}])
 def test_passes_of_processes_of_their_own_write_only_what_has_changed(
-    run, cluster, scheduler, tmp_path, now
+    run, cluster, scheduler, tmp_path, now, known
 ):
-    """As cron makes them: nothing twice, neither lists nor what is remembered in files."""
+    """As cron makes them: nothing twice, neither lists nor what is remembered in files; also where
+    the configuration says how often they come."""
     many_nodes(cluster, scheduler)
     for _ in range(3):
-        run(**ON)
+        run(**ON, **known)
         now.sleep(60)
     cluster.add_node("htc-9", "htc", state="Ready", hostname="host-9")
-    run(**ON)
+    run(**ON, **known)
     first, second, third, fourth = lines(tmp_path)
     assert (first["whole"], "state" in first["doors"]) == (True, True)
     assert second["read"] == third["read"] == {}

@@ -144,7 +144,7 @@ class LoopJournal:
                 # what could not be written may have been written in part
                 self._stamp = {} if trouble else stamp(self._paths)
                 # a loop goes on; another process may have been made for this pass alone
-                is_alone = self._is_first and one.interval is None
+                is_alone = self._is_first and interval is None
                 self._is_first = False
                 if self._writer is not None:
                     known = {"files": stamp_json(self._stamp)} if is_alone else None

@@ -37,13 +37,17 @@ def _row(record: PassRecord, joined: int) -> list[Any]:
         in_utc(record.at),
         "?" if "nodes" in record.unread else len(record.nodes),
         "?" if "jobs" in record.unread else len(record.jobs),
-        len(record.did.get("unsatisfied") or ()) + len(record.set_aside),
+        "?" if "jobs" in record.unread else _waiting(record),
         _sum(record, "create", "start"),
         joined,
         _sum(record, "drain"),
         _sum(record, "delete"),
         _said(record.did),
     ]
+
+
+def _waiting(record: PassRecord) -> int:
+    return len(record.did.get("unsatisfied") or ()) + len(record.set_aside)
 
 
 def _sum(record: PassRecord, *actions: str) -> int:
@@ -121,7 +125,10 @@ def differences(before: PassRecord, after: PassRecord) -> list[str]:
         if was != now:
             said.append(f"config {key}: {_short(was)} -> {_short(now)}")
     old, new = as_written(before).lists, as_written(after).lists
-    for name in (*READ, "unsatisfied"):
+    unknown = {*before.unread, *after.unread}
+    if "jobs" in unknown:
+        unknown.add("unsatisfied")
+    for name in (name for name in (*READ, "unsatisfied") if name not in unknown):
         was_rows = dict(zip(old[name].keys, old[name].values, strict=True))
         rows = dict(zip(new[name].keys, new[name].values, strict=True))
         label = {"unsatisfied": "waiting"}.get(name, name)
