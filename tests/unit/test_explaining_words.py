@@ -5,7 +5,7 @@ import pytest
 from builders.nodes import a_manager
 from hpc.autoscale import clock
 from hpc.autoscale.backoff.causes import FailureKind
-from hpc.autoscale.backoff.held import HeldBack
+from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, subject
 from hpc.autoscale.explaining.limit_words import left_in_words, resting_in_words, what_rests
@@ -76,6 +76,35 @@ def test_what_is_tried_again_says_with_how_many(bucket):
     assert ": tried again with 2 nodes first, with all in 100 s" in resting_in_words(tried, bucket)
     tried = held(bucket, Reach.OFFER, FailureKind.CAPACITY, until=900.0)
     assert ": tried again with nodes that boot first" in resting_in_words(tried, bucket)
+
+
+@pytest.mark.parametrize(
+    ("until", "streak", "room", "said"),
+    [
+        (1300.0, 1, 0, "(capacity), for 300 s more: message"),
+        (1300.0, 2, 4, "(capacity, 2 nodes in a row), for 300 s more: message"),
+        (1000.0, 1, 4, "(capacity), tried with 4 at a time: message"),
+        (900.0, 1, 0, "(capacity), tried by nodes that boot: message"),
+    ],
+)
+def test_a_limit_says_what_failed_and_for_how_long(bucket, until, streak, room, said):
+    """With what the server said, also where that is nothing; and what is planned."""
+    limit = held(bucket, Reach.OFFER, FailureKind.CAPACITY, until, streak, room)
+    assert limit.describe() == f"{limit.about} is in back-off {said}"
+    assert limit.describe(2).endswith(", and 2 planned: message")
+    limit.known = Backoff(FailureKind.CAPACITY, "", 990.0, 1, streak, 100.0, until)
+    assert limit.describe().endswith(": no message")
+
+
+def test_an_offer_that_is_shut_takes_no_new_node_until_it_is_not(bucket):
+    """Also where what is placed meanwhile fails; others than those of gangs have room then."""
+    offer = ShutOff(held(bucket, Reach.OFFER, FailureKind.CAPACITY).about)
+    before = offer.room(4)
+    assert before > 0
+    with pytest.raises(ValueError, match="no"), offer.shut():
+        assert offer.room(4) == 0
+        raise ValueError("no")
+    assert offer.room(4) == before
 
 
 def test_when_it_is_tried_again_is_said_once(bucket):

@@ -323,6 +323,20 @@ def test_an_id_that_was_carried_out_is_settled_at_the_start(tmp_path):
     assert server.made == 4
 
 
+def test_only_an_old_id_that_never_arrived_is_warned_of(caplog):
+    """It is no error that one of just now did not, and both are used again."""
+    clock.use_mock_clock()
+    server, requests = Server(an_htc_cluster()), RequestLog()
+    requests.begin("lost")
+    assert operations.settle_lost_creates(server, requests) == []
+    assert "never reached the server" not in caplog.text
+    requests.begin("lost")
+    clock.use_clock(clock.MockClock(clock.time() + 3601))
+    assert operations.settle_lost_creates(server, requests) == []
+    assert "1 old request id" in caplog.text
+    assert requests.begin() == "lost"
+
+
 def test_an_explicit_id_is_sent_again_as_it_is():
     """Never replaced, and carried out once."""
     manager, server = planned(2, create_before=1)
@@ -369,6 +383,16 @@ def test_a_listing_without_what_was_made_just_now_is_no_evidence(made, forgets):
     server.is_behind = server.forgets = False
     assert len(new_node_manager(config).get_nodes()) == 3
     assert server.made == 3
+
+
+def test_nothing_is_asked_about_a_create_of_which_all_is_listed(made):
+    """Else each pass of an hour would cost a request for each create."""
+    server, config = made
+    for request_id, records in server.operations.items():
+        server.operations[request_id] = [{**each, "RequestId": request_id} for each in records]
+    server.is_behind, server.lost = False, {"list": 1}
+    assert len(new_node_manager(config).get_nodes()) == 3
+    assert server.lost == {"list": 1}
 
 
 def test_nodes_that_the_server_says_are_gone_are_not_waited_for(made):

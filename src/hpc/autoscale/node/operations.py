@@ -153,11 +153,11 @@ def create(
     binding: ClusterBindingInterface,
     nodes: Sequence[Node],
     requests: RequestLog,
-    request_id: str | None = None,
+    request_id: str,
     gate: Gate | None = None,
 ) -> Created:
     """Ask for planned nodes, as many of them as the gate allows; nothing is sent where it allows
-    none.
+    none. The id must have been begun.
 
     CycleCloudError when the server cannot be reached or its reply cannot be understood; then
     `find_out` tells whether the nodes were made.
@@ -165,7 +165,6 @@ def create(
     nodes, refused = (gate or Gate()).ask("create", nodes)
     if not nodes:
         return Created("", "", [], [], [], [], [], refused)
-    request_id = requests.begin(request_id)
     result = binding.create_nodes(nodes, request_id=request_id)
     records = _created_by(binding, result.operation_id, request_id)
     if records is None:
