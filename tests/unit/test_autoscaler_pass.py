@@ -1,17 +1,24 @@
 """One pass of the autoscaler: the order of its steps, and what it reports."""
 
 import os
+from types import SimpleNamespace
 
 import pytest
 
 from builders.fake_scheduler import cluster, idle_cluster, now, raising, run, scheduler
-from builders.nodes import an_htc_cluster
+from builders.nodes import a_planned_node, an_htc_cluster, names
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.reading import Readings
+from hpc.autoscale.autoscaler.scale_in import ScaleIn
+from hpc.autoscale.autoscaler.witness import Witness
+from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.errors import ConfigurationException, ConstraintError, MultipleInstancesError
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.guards import AWAY, Facts
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.testing import a_host, a_job
 from hpc.autoscale.util import SingletonFileLock, parse_boot_timeout
@@ -24,6 +31,27 @@ def own_calculator(config, driver):
     jobs, hosts = driver.read_jobs_and_nodes(config)
     history = driver.new_node_history(config)
     return new_demand_calculator(config, hosts, node_history=history), jobs
+
+
+def overdue(find_booting):
+    """Names of those of the late nodes that go for it, and the phases of errors."""
+    faults, facts = Faults(), Facts()
+    scale_in = ScaleIn({}, faults, Witness(Readings(), faults), facts, HostsOfPass({}, faults))
+    found = scale_in.overdue(SimpleNamespace(find_booting=find_booting))
+    return names(found), [error.phase for error in faults.found]
+
+
+def test_what_is_late_goes_unless_it_is_to_stay_or_its_cluster_is_silent():
+    """Of a cluster that is set aside nobody knows what booted: that is no boot that failed."""
+    late = a_planned_node(name="late", state="Preparing")
+    kept = a_planned_node(name="kept", state="Preparing", keep_alive=True)
+    away = a_planned_node(name="away", state=AWAY)
+    assert overdue(lambda timeout: [late, kept, away]) == (["late"], [])
+
+
+def test_who_is_late_is_nobody_where_that_cannot_be_told():
+    """The pass goes on, with the error."""
+    assert overdue(raising(ValueError("no"))) == ([], ["looking for boot timeouts"])
 
 
 # -- the order of things

@@ -11,6 +11,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.guards import GUARDS, Asker, Facts, Gate, key_of
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
+from hpc.autoscale.onpremises.hosts import ON_PREMISES
 from hpc.autoscale.testing import without_guard
 
 LOOP = {
@@ -29,8 +30,7 @@ def a_node(number=1, **changed):
         name=f"htc-{number}",
         id=f"id-{number}",
         exists=True,
-        state="Ready",
-        **{"keep_alive": False, **changed},
+        **{"state": "Ready", "keep_alive": False, **changed},
     )
 
 
@@ -76,7 +76,11 @@ def idle(node, **facts):
 
 
 CASES = {
-    "managed": [("restart", a_node(managed=False), {})],
+    "managed": [
+        ("restart", a_node(managed=False), {}),
+        ("restart", a_node(managed=False, location=ON_PREMISES), LOOP),
+        ("drain", a_node(managed=False, location=ON_PREMISES), PERSON),
+    ],
     "created": [("delete", a_planned_node(name="htc-1"), {})],
     "cluster-wanted": [
         ("create", a_planned_node(name="htc-1"), {"cluster_target": "Terminated"}),
@@ -144,6 +148,24 @@ def test_what_is_given_up_does_not_wait_for_the_scheduler(why):
     assert a_gate(**facts).ask("delete", [node]).allowed == [node]
 
 
+@pytest.mark.parametrize(
+    ("why", "state", "code"),
+    [
+        ("surplus", "Starting", "Recovered"),
+        ("gang", "Starting", "Recovered"),
+        ("gang", "Ready", None),
+        ("idle", "Ready", None),
+        ("marked", "Failed", None),
+    ],
+)
+def test_who_may_stay_for_having_become_ready(why, state, code):
+    """Whoever was to go for not being so; a node that was ready before goes for another reason."""
+    node = a_node(state=state)
+    listed = {"id-1": {"Status": "Ready"}}
+    gate = a_gate(**{**LOOP, "why": {key_of(node): why}, "listed": listed})
+    assert next((r.code for r in gate.ask("delete", [node]).refused), None) == code
+
+
 def test_a_node_that_is_old_and_idle_enough_goes():
     """And one that is not idle needs neither."""
     node, facts = idle(came(1000.0), now=1060.0, min_lifetime=60.0, min_idle_passes=2)
@@ -173,6 +195,7 @@ def test_no_create_and_delete_of_an_offering_in_one_pass():
     ("name", "command", "facts"),
     [
         ("max-new", "create", {"max_new": 2}),
+        ("max-new", "start", {"max_new": 2}),
         ("max-deletes", "drain", {"max_deletes": 2}),
         ("max-share", "delete", {"existing": 30, "max_share": 0.07}),
     ],

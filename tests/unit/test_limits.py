@@ -59,8 +59,10 @@ def test_cores_below_zero_are_none():
 
 @pytest.mark.parametrize(("used", "counts"), [(120, ()), (0, (9, 8))])
 def test_more_in_use_than_allowed(caplog, used, counts):
-    """Is all in use, and one warning."""
+    """Is all in use, also when a node goes, and one warning."""
     limit = shared(used, 100, *counts)
+    assert limit._available_count(4) == 0
+    limit.release(1, 4)
     assert limit._available_count(4) == 0
     assert len([r for r in caplog.records if "NodeArray(htc)" in r.getMessage()]) == 1
 

@@ -226,6 +226,14 @@ def test_nodes_that_are_made_and_not_listed_yet():
     assert len(server.asked) == 1
 
 
+def test_no_node_is_planned_under_a_name_that_the_server_gave():
+    """Else two nodes would have it."""
+    manager, _ = planned(3, Server(an_htc_cluster(20), name="htc-1{}"))
+    assert names(manager.bootup().nodes) == ["htc-11", "htc-12", "htc-13"]
+    manager.allocate({"ncpus": 4}, slot_count=14)
+    assert len(set(names(manager.get_nodes()))) == 17
+
+
 def test_request_ids_are_those_given():
     """One for starting and one for creating."""
     cluster = an_htc_cluster()

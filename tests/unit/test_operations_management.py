@@ -172,6 +172,17 @@ def test_a_resting_node_that_the_scheduler_has_given_work_takes_a_place_when_it_
     assert told(limits) == (10, 0, 0)
 
 
+def test_a_node_that_starts_and_is_not_listed_stays():
+    """What a server does not list after a start is not gone: only the next listing says so."""
+    cluster = an_htc_cluster(10)
+    cluster.add_node("htc-1", "htc", state="Deallocated")
+    manager = a_manager(cluster)
+    cluster.get_nodes = lambda **_: NodeList(nodes=[], operation=OperationStatus(action="start"))
+    (node,) = manager.get_nodes()
+    assert manager.start_nodes([node])
+    assert (manager.get_nodes(), node.state) == ([node], "Deallocated")
+
+
 def test_nodes_that_start_beyond_the_limit_are_the_first_to_go():
     """CycleCloud starts deallocated nodes whatever the limit says."""
     cluster = an_htc_cluster(1)

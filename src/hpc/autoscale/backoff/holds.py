@@ -507,11 +507,8 @@ class Holds:
             self._memory.boots[node_id] = boot
 
     def _save(self) -> None:
-        if (
-            self._file is not None
-            and not self._read_only
-            and (self._changed or self._boots_changed or self._sent_changed)
-        ):
+        is_changed = self._changed or self._boots_changed or self._sent_changed
+        if is_changed and not self._read_only:
             try:
                 self._file.write(self._changed, self._boots_changed, self._sent_changed)
             except BackoffError as error:
