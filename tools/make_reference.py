@@ -163,7 +163,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", metavar="DIRECTORY", nargs="?", type=Path)
     parser.add_argument(
-        "--no-source", action="store_true", help="leave out the source, which takes half of the time"
+        "--no-source",
+        action="store_true",
+        help="leave out the source, which takes half of the time",
     )
     options = parser.parse_args(arguments)
     directory = options.directory or USUAL_PLACE
