@@ -27,7 +27,7 @@ from typing import Any
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
-from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams, say_last
+from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
 from hpc_queue import embedded, submission, views
@@ -81,7 +81,7 @@ def code_of(run: Callable[[], int]) -> int:
         return 2
     except OSError as error:
         if said := _trouble_of(error):
-            say_last(f"hpcq: {said}")
+            print(f"hpcq: {said}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -96,13 +96,13 @@ class Site:
         assert code in (None, ended), captured
         return captured.out
 
-    def start(self, *args):
+    def start(self, *args, stderr=subprocess.PIPE):
         """Start a command in a process of its own."""
         command = [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(self.path)]
         return subprocess.Popen(
             command + list(args[1:]),
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
             cwd=self.home,
         )
@@ -465,8 +465,7 @@ def test_a_signal_in_the_middle_of_a_listing(site, simulator):
 
 
 def test_a_terminal_that_goes_while_nodes_are_drained(site, simulator):
-    """They are deleted, and the loop ends without a lock; the code is that of an output that cannot
-    be written."""
+    """They are deleted, and the loop ends as at other signals, without a lock."""
     (site.home / "simdriver.py").write_text(DRIVER + DRAINS_SLOWLY)
     site.jobs(a=3)
     site("autoscale")
@@ -491,10 +490,46 @@ def test_a_terminal_that_goes_while_nodes_are_drained(site, simulator):
             time.sleep(0.1)
             assert loop.poll() is None
             (site.home / "slow drain").unlink()
-            assert loop.wait(30) == 1
+            assert loop.wait(30) == 0
         finally:
             loop.kill()
     assert started(simulator) == []
+    SingletonFileLock(str(site.home / "lock.file")).unlock()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["--interval", "0.1"], []], ids=["loop", "one pass"])
+def test_a_full_disk_for_what_is_said_costs_no_pass(site, simulator, words):
+    """Nor does it end a loop, which says more once there is room."""
+    site.jobs(a=3)
+    with open("/dev/full", "w") as full:
+        process = site.start("autoscale", *words, stderr=full)
+    try:
+        deadline = time.monotonic() + 30
+        while len(started(simulator)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if words:
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, started(simulator)) == (0, ["htc-1", "htc-2", "htc-3"])
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+def test_a_loop_to_which_nobody_listens_any_more_ends_after_the_pass(site, simulator, words):
+    """As in `azscale autoscale --interval 60 2>&1 | head -1`: the pass is done, and the lock is
+    free."""
+    site.jobs(a=3)
+    loop = site.start("autoscale", "--interval", "0.1", *words)
+    loop.stderr.close()
+    try:
+        assert loop.wait(30) == 1
+    finally:
+        loop.kill()
+        loop.stdout.close()
+    assert len(started(simulator)) == (0 if words else 3)
     SingletonFileLock(str(site.home / "lock.file")).unlock()
 
 

@@ -60,3 +60,34 @@ def test_a_line_is_written_at_once():
     ) as waiting:
         assert waiting.stdout.readline() == b"one\n"
         waiting.communicate(b"\n")
+
+
+SAYS_MUCH = """
+import sys
+from hpc.autoscale.output import has_reader, prepare_streams
+prepare_streams()
+assert has_reader(sys.stderr)
+for _ in range(3):
+    print("x" * 100_000, file=sys.stderr, flush=True)
+print(has_reader(sys.stderr))
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_what_is_said_is_dropped_where_it_cannot_be_written(unbuffered):
+    """Also when the process ends; that a pipe has no reader any more can be asked for."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+
+    def said(stderr):
+        line = [sys.executable, "-c", SAYS_MUCH]
+        options = {"stdout": subprocess.PIPE, "env": environment, "check": False}
+        done = subprocess.run(line, stderr=stderr, **options)
+        return done.returncode, done.stdout
+
+    ours, theirs = os.pipe()
+    os.close(ours)
+    with open(theirs, "wb") as without_reader:
+        assert said(without_reader) == (0, b"False\n")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            assert said(full) == (0, b"True\n")

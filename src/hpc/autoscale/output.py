@@ -14,7 +14,8 @@ def prepare_streams() -> None:
     """Let what is written to a stream that the caller has closed go nowhere, as in `azscale
     autoscale >&-`: a pass is not lost for it. Let characters that the caller's encoding has not be
     shown as escapes, and not end a command: names of jobs, and the mark of what is cut. Let each
-    write be of the whole text or an error, also with PYTHONUNBUFFERED."""
+    write be of the whole text or an error, also with PYTHONUNBUFFERED; and on stderr let nothing be
+    an error, as on a disk that is full: no command is given up for what is said about it."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     for name in ("stdout", "stderr"):
@@ -22,19 +23,42 @@ def prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_Nowhere()), encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper):
-            if isinstance(stream.buffer, io.FileIO):
-                stream = _by_lines(stream)
-                setattr(sys, name, stream)
+            raw = getattr(stream.buffer, "raw", stream.buffer)
+            if name == "stderr" and type(raw) is io.FileIO:
+                stream.flush()
+                stream = _by_lines(stream, _Said)
+            elif isinstance(stream.buffer, io.FileIO):
+                stream = _by_lines(stream, io.FileIO)
+            setattr(sys, name, stream)
             stream.reconfigure(errors="backslashreplace")
 
 
-def _by_lines(unbuffered: io.TextIOWrapper) -> io.TextIOWrapper:
-    """A stream to where an unbuffered one writes, which is not closed with it, that writes each
-    line at once. Where an output takes only a part of a text, as a pipe does whose reader goes, an
+def _by_lines(stream: io.TextIOWrapper, kind: type[io.FileIO]) -> io.TextIOWrapper:
+    """A stream to where another one writes, which is not closed with it, that writes each line at
+    once. Where an output takes only a part of a text, as a pipe does whose reader goes, an
     unbuffered stream drops the rest silently."""
-    raw = io.FileIO(unbuffered.fileno(), "wb", closefd=False)
-    buffer = io.BufferedWriter(raw)
-    return io.TextIOWrapper(buffer, encoding=unbuffered.encoding, line_buffering=True)
+    buffer = io.BufferedWriter(kind(stream.fileno(), "wb", closefd=False))
+    return io.TextIOWrapper(buffer, encoding=stream.encoding, line_buffering=True)
+
+
+class _Said(io.FileIO):
+    """A stream that drops what it cannot write. `has_reader`: False once a pipe has none."""
+
+    has_reader = True
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as problem:
+            if isinstance(problem, BrokenPipeError):
+                self.has_reader = False
+            return memoryview(data).nbytes
+
+
+def has_reader(stream: TextIO) -> bool:
+    """Whether somebody may read what is written to stderr: not where that is a pipe and its reader
+    was found to be gone, after `prepare_streams`."""
+    return bool(getattr(getattr(getattr(stream, "buffer", None), "raw", None), "has_reader", True))
 
 
 class _Nowhere(io.FileIO):
@@ -59,25 +83,11 @@ def is_lost(stream: TextIO) -> bool:
     return raw.lost
 
 
-def _write_no_more(stream: TextIO) -> None:
-    """What is left to write goes nowhere, or it would be tried again when the process ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 def given_up(stream: TextIO, problem: OSError) -> str:
     """What to say of an output that cannot be written; nothing more is written to it. Nothing where
     its reader has seen enough: the exit code alone says that not all was printed."""
-    _write_no_more(stream)
+    # or what is left would be tried again when the process ends
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if isinstance(problem, BrokenPipeError):
         return ""
     return f"standard output cannot be written: {problem.strerror}"
-
-
-def say_last(text: str) -> None:
-    """Print the last thing that a command says on stderr. Where that cannot be written either, as
-    when the terminal is gone, nothing more is written there."""
-    try:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-    except OSError:
-        _write_no_more(sys.stderr)

@@ -22,7 +22,7 @@ def console_main() -> None:
 
 
 def _run() -> None:
-    from hpc.autoscale.output import given_up, prepare_streams, say_last
+    from hpc.autoscale.output import given_up, prepare_streams
 
     prepare_streams()
     try:
@@ -41,7 +41,7 @@ def _run() -> None:
         raise SystemExit(130) from None
     except OSError as problem:
         if said := given_up(sys.stdout, problem):
-            say_last(f"azscale: error: {said}")
+            print(f"azscale: error: {said}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

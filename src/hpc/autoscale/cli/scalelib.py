@@ -63,6 +63,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.output import has_reader
 from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.util import ShellDict, load_config
 
@@ -299,7 +300,12 @@ class _AzScaleCLI(
                 patient = {**config, TOLD_TO_STOP: stop.is_set}
                 self._rehearse_repeatedly(patient, seconds, loop_reporter, stop)
             else:
-                self._autoscaler(config, dry_run, loop_reporter).run_forever(seconds, stop)
+                autoscaler = self._autoscaler(config, dry_run, loop_reporter)
+                autoscaler.run_forever(seconds, stop, _nobody_reads)
+        if _nobody_reads() and not stop.is_set():
+            raise AutoscaleError(
+                "stderr: nobody reads any more what the loop says, and it has ended"
+            )
         return DemandResult([], [], [], [])
 
     def _rehearse_repeatedly(
@@ -314,7 +320,7 @@ class _AzScaleCLI(
             reporter.dry_pass_finished(one)
             return one.summary
 
-        run_repeatedly(run_once, seconds, stopper(stop, None), reporter, clock)
+        run_repeatedly(run_once, seconds, stopper(stop, _nobody_reads), reporter, clock)
 
     def _tell_of_dry_run(self, summary: PassSummary, is_planned: bool) -> None:
         if is_planned:
@@ -454,6 +460,12 @@ class _LoopReporter(ServiceLog):
             )
         super().pass_finished(summary)
         self._cli._refresh_in_passing(self._config)
+
+
+def _nobody_reads() -> bool:
+    """Whether what a loop says goes nowhere, as when a pipe's reader has ended: whoever started it
+    would not know that it goes on."""
+    return not has_reader(sys.stderr)
 
 
 def _configured_interval(config: Config) -> float:
