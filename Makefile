@@ -25,9 +25,11 @@ BENCH_ARGS ?=
 NEWER ?= $(eval NEWER := $(shell $(PYTHON) tools/newer_python.py))$(NEWER)
 NEWER_VENV := $(VENV)/newer
 NEWER_STAMP := $(NEWER_VENV)/.installed
-# but for what installing both distributions says and what packagers make of them, which is the library's own and takes a third of the time
+# but for what installing both distributions says and what packagers make of them, which is the library's own and takes a third of the time,
+# and for the conformance of drivers
 NEWER_ARGS ?= -q -n 2 -W error -p no:cacheprovider \
-	-k 'not (over_the_other or beside_the_other or over_upstreams or one_after_the_other or packager or [cyclecloud-scalelib])'
+	-k 'not (over_the_other or beside_the_other or over_upstreams or one_after_the_other or packager or integrations_import \
+	or [cyclecloud-scalelib] or test_testing_conformance or test_celery_conformance)'
 # What depends on the interpreter: types and their introspection, sqlite3, logging, files and locks, processes, argparse and the shell,
 # packaging, and the programs of the documents. Warnings are errors.
 NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanalysis.py collector.py config*.py demandprinter.py \
