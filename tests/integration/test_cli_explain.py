@@ -415,6 +415,14 @@ def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
         assert "Job 17 has its nodes" in azscale("explain", "17")
 
 
+def test_nodes_are_named_in_the_order_of_their_numbers(azscale):
+    """Of eleven that boot, the first: htc-10 comes after htc-9."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4}, iterations=11)]
+        site.run()
+        assert "waits for nodes htc-1, htc-2, htc-3" in azscale("explain", "17")
+
+
 @pytest.mark.parametrize(
     ("reason", "said"),
     [

@@ -17,7 +17,7 @@ from hpc.autoscale.explaining.refusals import by_bucket
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
-from hpc.autoscale.hpctypes import READY_STATES
+from hpc.autoscale.hpctypes import READY_STATES, name_order
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import is_running
 from hpc.autoscale.node.node import Node
@@ -60,7 +60,7 @@ def _explain(name: str, scene: Scene) -> Verdict:
     mine = [node for node in scene.nodes if name in node.assignments]
     if not isinstance(job, Job) and mine:
         # what runs is in no queue: drivers report it as work of its nodes
-        return _simple(name, "Running", f"on {listed(sorted(str(node.name) for node in mine))}")
+        return _simple(name, "Running", f"on {_named(mine)}")
     if not isinstance(job, Job):
         guess = did_you_mean(name, scene.known_jobs())
         return _simple(name, "NotInQueue", f"the scheduler has no job {name!r}{guess}")
@@ -105,6 +105,14 @@ def _simple(name: str, code: str, text: str) -> Verdict:
     return Verdict(about, stand, code, on_one_line(line), (cause,))
 
 
+def _in_order(nodes: Sequence[Node]) -> list[str]:
+    return sorted((str(node.name) for node in nodes), key=name_order)
+
+
+def _named(nodes: Sequence[Node]) -> str:
+    return listed(_in_order(nodes))
+
+
 def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     """A job that has all that it wants, on nodes that are there or to be made."""
     about = f"job {name}"
@@ -118,7 +126,7 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
         said = held[0].text if len(held) == 1 else held[0].text.replace("is left", "are left", 1)
         text = f"{_in_words(new)}: {which} {said}"
     elif new or hosts:
-        started = sorted(str(node.name) for node in hosts)
+        started = _in_order(hosts)
         text = listed([*([_in_words(new)] if new else []), *started])
         there = len(mine) - len(new) - len(hosts)
         if there:
@@ -128,7 +136,7 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     elif booting:
         code, text, how = "WaitsForBoot", _booting(booting, scene), "waits for"
     elif mine:
-        names = listed(sorted(str(node.name) for node in mine))
+        names = _named(mine)
         code, how = "HasNodes", "has its nodes"
         text = f"{names}: the scheduler is to start it there"
     else:
@@ -152,7 +160,7 @@ def _in_words(nodes: Sequence[Node]) -> str:
 
 
 def _booting(nodes: Sequence[Node], scene: Scene) -> str:
-    names = listed(sorted(str(node.name) for node in nodes))
+    names = _named(nodes)
     states = listed(sorted({str(node.state) for node in nodes}))
     first = min((node.create_time_unix or 0.0 for node in nodes), default=0.0)
     since = f" for {in_time(clock.time() - first)}" if first else ""
