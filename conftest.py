@@ -70,8 +70,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure(config):
-    """What a shell runs in the background ignores Ctrl-C, and so would every program that a test
-    starts and interrupts.
+    """What a shell runs in the background ignores Ctrl-C, and what nohup runs ignores that the
+    terminal goes: so would every program that a test starts and interrupts.
 
     Python's collector runs seldom: nearly all that tests make goes without it, and it took a tenth
     of their time.
@@ -81,6 +81,8 @@ def pytest_configure(config):
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     gc.set_threshold(50_000, 20, 20)
     controller = _coverage_of(config)
     if hasattr(config, "workerinput") and controller is not None:

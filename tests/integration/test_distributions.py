@@ -162,17 +162,18 @@ def test_a_source_distribution_has_what_the_tests_need(dist: Path) -> None:
     assert entries["util/install_azscale.sh"] == 0o755
 
 
-@pytest.mark.parametrize("name", [OURS, OTHER])
-def test_the_sdist_is_installed_without_a_registry(dist: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "more"), [(OURS, []), (OTHER, ["--no-build-isolation"])])
+def test_the_sdist_is_installed_without_a_registry(
+    dist: Path, tmp_path: Path, name: str, more: list[str]
+) -> None:
     """By what a new virtual environment brings: pip needs nothing to build it, in its isolated
     environment or outside."""
     succeeding("-m", "venv", tmp_path)
     python = tmp_path / "bin" / "python"
-    for more in ([], ["--no-build-isolation", "--force-reinstall"]):
-        command = [python, "-m", "pip", "install", "--no-deps", "--no-cache-dir", "--no-compile"]
-        command += [*more, sdist_of(name, dist)]
-        done = subprocess.run(command, capture_output=True, text=True, env=OFFLINE, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+    command = [python, "-m", "pip", "install", "--no-deps", "--no-cache-dir", "--no-compile"]
+    command += [*more, sdist_of(name, dist)]
+    done = subprocess.run(command, capture_output=True, text=True, env=OFFLINE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert installed(tmp_path)[name] == __version__
     program = "import hpc.autoscale as a; print(a.__version__, a.__file__)"
     told = subprocess.run([python, "-I", "-c", program], capture_output=True, text=True, check=True)
@@ -198,8 +199,7 @@ def skip_without_registry(directory: Path) -> None:
         pytest.skip(f"no package registry that has {PINNED} can be reached")
 
 
-@pytest.mark.parametrize("name", [OURS, OTHER])
-@pytest.mark.parametrize("kind", ["sdist", "wheel"])
+@pytest.mark.parametrize(("name", "kind"), [(OURS, "sdist"), (OTHER, "wheel")])
 def test_what_packagers_pin_goes_with_it(dist: Path, name: str, kind: str, tmp_path: Path) -> None:
     """pip finds releases of everything that is needed beside the release of typing_extensions that
     they ask for."""
@@ -281,14 +281,11 @@ def test_what_a_packager_puts_together_works(dist: Path, tmp_path: Path) -> None
         assert code == 0 or "no answer from CycleCloud" in done.stderr
 
 
-@pytest.mark.parametrize(("first", "second"), [(OURS, OTHER), (OTHER, OURS)])
-def test_a_wheel_over_the_other_is_noticed(
-    dist: Path, tmp_path: Path, first: str, second: str
-) -> None:
+def test_a_wheel_over_the_other_is_noticed(dist: Path, tmp_path: Path) -> None:
     """By whatever imports it first, a command or a program, in one sentence; doing what it says
     leaves room for one."""
     pip = an_environment(tmp_path)
-    for name in (first, second):
+    for name in (OURS, OTHER):
         succeeding(*pip, *installing(wheel_of(name, dist)))
     python = tmp_path / "bin" / "python"
     for door in ("hpc.autoscale", "hpc.autoscale.job.driver", "hpc.autoscale.clilib"):
@@ -309,15 +306,13 @@ def test_a_wheel_over_the_other_is_noticed(
     assert sorted(named) == sorted([OURS, OTHER])
     succeeding(*pip, "uninstall", "--yes", *named)
     assert not list((tmp_path / "lib").rglob("hpc"))
-    succeeding(*pip, *installing(wheel_of(second, dist)))
+    succeeding(*pip, *installing(wheel_of(OTHER, dist)))
     subprocess.run([python, "-c", "import hpc.autoscale"], check=True)
 
 
-@pytest.mark.parametrize(("first", "second"), [(OURS, OTHER), (OTHER, OURS)])
-def test_an_sdist_beside_the_other_is_refused(
-    dist: Path, tmp_path: Path, first: str, second: str
-) -> None:
+def test_an_sdist_beside_the_other_is_refused(dist: Path, tmp_path: Path) -> None:
     """In words that say what is there, why that is a problem and what to do."""
+    first, second = OTHER, OURS
     pip = an_environment(tmp_path)
     succeeding(*pip, *installing(wheel_of(first, dist)))
     done = run(*pip, "install", "--no-deps", sdist_of(second, dist), env=OFFLINE)

@@ -13,7 +13,7 @@ from hpc.autoscale.explaining.of_jobs import explain_job
 from hpc.autoscale.rehearsal.changes import GROWING
 from hpc.autoscale.results.verdicts import Stand
 
-SITES = int(os.environ.get("EXPLAIN_SITES", "4"))
+SITES = int(os.environ.get("EXPLAIN_SITES", "2"))
 """So many sites are drawn; more with `EXPLAIN_SITES`."""
 
 FIRST = int(os.environ.get("EXPLAIN_FIRST", "0"))

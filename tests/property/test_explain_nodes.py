@@ -16,7 +16,7 @@ from hpc.autoscale.explaining.of_nodes import explain_node
 from hpc.autoscale.node.guards import GUARDS
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 
-SITES = int(os.environ.get("EXPLAIN_SITES", "6"))
+SITES = int(os.environ.get("EXPLAIN_SITES", "4"))
 """So many sites are drawn; more with `EXPLAIN_SITES`."""
 
 FIRST = int(os.environ.get("EXPLAIN_FIRST", "0"))

@@ -60,7 +60,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("parse", PARSERS.values(), ids=PARSERS)
 @settings(
-    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(value=VALUES)
 def test_anything(parse: Callable[[Any], None], value: Any) -> None:

@@ -18,7 +18,7 @@ from hpc.autoscale.autoscaler.summary import stuck_jobs
 from hpc.autoscale.results.verdicts import Stand
 from hpc.autoscale.util import partition
 
-SITES = int(os.environ.get("KINDS_SITES", "6"))
+SITES = int(os.environ.get("KINDS_SITES", "4"))
 """So many sites are drawn; more with `KINDS_SITES`."""
 
 FIRST = int(os.environ.get("KINDS_FIRST", "0"))

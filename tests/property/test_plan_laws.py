@@ -13,7 +13,7 @@ from builders.plan_worlds import CHANGES, PlanWorld, WideWorld, done, planned, t
 from hpc.autoscale.cli.autoscaling import PassIncomplete
 from hpc.autoscale.rehearsal import PassPlan, PlanError
 
-SITES = int(os.environ.get("PLAN_SITES", "6"))
+SITES = int(os.environ.get("PLAN_SITES", "4"))
 """So many sites are drawn; `PLAN_SITES=500` for all that was promised."""
 
 FIRST = int(os.environ.get("PLAN_FIRST", "0"))

@@ -13,7 +13,7 @@ from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
 from hpc.autoscale.replaying import Replay
 
-SITES = int(os.environ.get("REPLAY_SITES", "8"))
+SITES = int(os.environ.get("REPLAY_SITES", "5"))
 """So many sites are drawn."""
 
 FIRST = int(os.environ.get("REPLAY_FIRST", "0"))

@@ -1,4 +1,4 @@
-"""Fifty days, each drawn from a seed, hold every invariant; `make simulate` runs more."""
+"""Thirty days, each drawn from a seed, hold every invariant; `make simulate` runs more."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from simulation.__main__ import main
 from simulation.day import Report, run_day
 from simulation.script import draw
 
-SEEDS = 50
+SEEDS = 30
 AT_ONCE = 5
 
 
