@@ -96,12 +96,12 @@ class Site:
         assert code in (None, ended), captured
         return captured.out
 
-    def start(self, *args, stderr=subprocess.PIPE):
+    def start(self, *args, stdout=subprocess.PIPE, stderr=subprocess.PIPE):
         """Start a command in a process of its own."""
         command = [sys.executable, "-m", "hpc.autoscale.cli", args[0], "-c", str(self.path)]
         return subprocess.Popen(
             command + list(args[1:]),
-            stdout=subprocess.PIPE,
+            stdout=stdout,
             stderr=stderr,
             text=True,
             cwd=self.home,
@@ -517,18 +517,43 @@ def test_a_full_disk_for_what_is_said_costs_no_pass(site, simulator, words):
     assert (process.returncode, started(simulator)) == (0, ["htc-1", "htc-2", "htc-3"])
 
 
-@pytest.mark.parametrize("words", [[], ["--dry-run"]])
-def test_a_loop_to_which_nobody_listens_any_more_ends_after_the_pass(site, simulator, words):
-    """As in `azscale autoscale --interval 60 2>&1 | head -1`: the pass is done, and the lock is
-    free."""
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_for_the_demand_is_no_failure_of_a_loop(site):
+    """It is said once, and the next pass comes after the usual pause."""
     site.jobs(a=3)
-    loop = site.start("autoscale", "--interval", "0.1", *words)
-    loop.stderr.close()
+    with open("/dev/full", "w") as full:
+        loop = site.start("autoscale", "--interval", "0.1", "-F", "json", stdout=full)
+    try:
+        told = [loop.stderr.readline() for _ in range(4)]
+    finally:
+        loop.terminate()
+        loop.communicate(timeout=30)
+    problem = "standard output cannot be written: No space left on device"
+    assert f"{problem}; demand is not printed any more" in told[0]
+    assert all("1 job, " in line for line in told[1:]), told
+    assert loop.returncode == 0
+
+
+@pytest.mark.parametrize("words", [[], ["--dry-run"]])
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_a_loop_to_which_nobody_listens_any_more_ends_after_the_pass(
+    site, simulator, stream, words
+):
+    """As in `azscale autoscale --interval 60 2>&1 | head -1`: the pass is done, and the lock is
+    free. A reader of the demand that goes is none for whom passes fail."""
+    site.jobs(a=3)
+    loop = site.start("autoscale", "--interval", "0.1", "-F", "json", *words)
+    getattr(loop, stream).close()
     try:
         assert loop.wait(30) == 1
+        if stream == "stdout":
+            passed, *_, ended = loop.stderr.read().splitlines()
+            assert "3 created" in passed or "3 requested" in passed
+            assert ended.endswith("nobody reads any more what the loop says, and it has ended")
     finally:
         loop.kill()
         loop.stdout.close()
+        loop.stderr.close()
     assert len(started(simulator)) == (0 if words else 3)
     SingletonFileLock(str(site.home / "lock.file")).unlock()
 

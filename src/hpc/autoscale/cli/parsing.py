@@ -366,6 +366,10 @@ def _warn_of_doubts(path: str, config: dict[str, Any], module: Any) -> None:
         warn("%s", doubt)
 
 
+class OutputError(AutoscaleError):
+    """What is to be printed cannot be written, as on a full disk."""
+
+
 class _Output:
     """A stand-in for stdout whose errors say that it is stdout which cannot be written.
 
@@ -397,7 +401,7 @@ class _Output:
         except BrokenPipeError:  # the reader has seen enough, of which nothing is said
             raise
         except OSError as problem:
-            raise AutoscaleError(given_up(self._stream, problem)) from problem
+            raise OutputError(given_up(self._stream, problem)) from problem
 
 
 @contextmanager

@@ -10,7 +10,8 @@ import os
 import sys
 import threading
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TextIO, get_args
 
 from hpc.autoscale import clock
@@ -40,6 +41,7 @@ from hpc.autoscale.cli.journal import JournalCommands
 from hpc.autoscale.cli.overview import describe_commands, next_steps
 from hpc.autoscale.cli.painting import folded
 from hpc.autoscale.cli.parsing import (
+    OutputError,
     debugging,
     default_home,
     disablecommand,
@@ -301,11 +303,9 @@ class _AzScaleCLI(
                 self._rehearse_repeatedly(patient, seconds, loop_reporter, stop)
             else:
                 autoscaler = self._autoscaler(config, dry_run, loop_reporter)
-                autoscaler.run_forever(seconds, stop, _nobody_reads)
-        if _nobody_reads() and not stop.is_set():
-            raise AutoscaleError(
-                "stderr: nobody reads any more what the loop says, and it has ended"
-            )
+                autoscaler.run_forever(seconds, stop, loop_reporter.is_unheard)
+        if loop_reporter.is_unheard() and not stop.is_set():
+            raise AutoscaleError("nobody reads any more what the loop says, and it has ended")
         return DemandResult([], [], [], [])
 
     def _rehearse_repeatedly(
@@ -320,7 +320,7 @@ class _AzScaleCLI(
             reporter.dry_pass_finished(one)
             return one.summary
 
-        run_repeatedly(run_once, seconds, stopper(stop, _nobody_reads), reporter, clock)
+        run_repeatedly(run_once, seconds, stopper(stop, reporter.is_unheard), reporter, clock)
 
     def _tell_of_dry_run(self, summary: PassSummary, is_planned: bool) -> None:
         if is_planned:
@@ -429,12 +429,30 @@ class _LoopReporter(ServiceLog):
         super().__init__(log_format)
         self._cli = cli
         self._config = config
+        self._is_read = True
         self.table = table
+
+    def is_unheard(self) -> bool:
+        """Whether what is printed or said goes nowhere, as when a pipe's reader has ended: whoever
+        began the loop would not know that it goes on."""
+        return not (self._is_read and has_reader(sys.stderr))
+
+    @contextmanager
+    def _printing(self) -> Iterator[None]:
+        """A context that prints to stdout; that this cannot be done is no failure of the pass."""
+        try:
+            yield
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self._is_read = False
+        except OutputError as problem:
+            self.tell(f"{problem}; demand is not printed any more")
 
     def dry_pass_finished(self, one: DryPass) -> None:
         """Print the demand, the summary, and the plan where that is another than the last."""
         if self._is_shown(one.summary):
-            print(one.table, end="", flush=True)
+            with self._printing():
+                print(one.table, end="")
         super().pass_finished(one.summary)
         self.plan_made(one.found)
 
@@ -449,23 +467,18 @@ class _LoopReporter(ServiceLog):
         if self._is_shown(summary) and summary.demand:
             self._cli._check_columns(summary.demand, may_refuse=False)
             begin_to_boot(summary.demand.new_nodes, self._config)
-            print_demand(
-                table.columns,
-                summary.demand,
-                None,
-                table.output_format,
-                log=True,
-                long=table.long,
-                width=self._cli._width,
-            )
+            with self._printing():
+                print_demand(
+                    table.columns,
+                    summary.demand,
+                    None,
+                    table.output_format,
+                    log=True,
+                    long=table.long,
+                    width=self._cli._width,
+                )
         super().pass_finished(summary)
         self._cli._refresh_in_passing(self._config)
-
-
-def _nobody_reads() -> bool:
-    """Whether what a loop says goes nowhere, as when a pipe's reader has ended: whoever started it
-    would not know that it goes on."""
-    return not has_reader(sys.stderr)
 
 
 def _configured_interval(config: Config) -> float:
