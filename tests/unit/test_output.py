@@ -88,6 +88,10 @@ def test_what_is_said_is_dropped_where_it_cannot_be_written(unbuffered):
     os.close(ours)
     with open(theirs, "wb") as without_reader:
         assert said(without_reader) == (0, b"False\n")
+    unread, full_pipe = os.pipe()
+    os.set_blocking(full_pipe, False)
+    with open(unread, "rb"), open(full_pipe, "wb") as does_not_wait:
+        assert said(does_not_wait) == (0, b"True\n")
     if os.path.exists("/dev/full"):
         with open("/dev/full", "wb") as full:
             assert said(full) == (0, b"True\n")

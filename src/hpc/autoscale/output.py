@@ -47,12 +47,13 @@ class _Said(io.FileIO):
     has_reader = True
 
     def write(self, data: Any, /) -> int:
+        every = memoryview(data).nbytes
         try:
-            return super().write(data)
+            return super().write(data) or every  # None where it is full and does not wait
         except OSError as problem:
             if isinstance(problem, BrokenPipeError):
                 self.has_reader = False
-            return memoryview(data).nbytes
+            return every
 
 
 def has_reader(stream: TextIO) -> bool:
