@@ -389,8 +389,10 @@ def test_a_command_that_only_looks_needs_no_lock(azscale, config, tmp_path):
         done(azscale("create_nodes", "-n", "1"), code=3)
 
 
-@pytest.mark.parametrize("kind", [None, "lost_reply", "no_reply"])
-@pytest.mark.parametrize("lock", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "lock"),
+    [(None, False), ("lost_reply", False), ("no_reply", False), ("lost_reply", True)],
+)
 def test_processes_that_create_at_the_same_time(azscale, simulator, tmp_path, config, kind, lock):
     """Each gets its own nodes, and none is made twice; the last request or the reply to it is
     lost, and the next command takes its place."""

@@ -15,7 +15,7 @@ from builders.days_of_clusters import Day
 from hpc.autoscale import cli, clock
 
 FIRST = int(os.environ.get("CLUSTER_DAYS_FIRST", "0"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("CLUSTER_DAYS", "2")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("CLUSTER_DAYS", "1")))
 STEPS = 60
 
 

@@ -52,8 +52,8 @@ class Report:
         )
 
 
-def run_day(script: Script) -> Report:
-    """Play a script."""
+def run_day(script: Script, passes: int | None = None) -> Report:
+    """Play a script, or the first passes of it."""
     world = World(script)
     was_collecting = gc.isenabled()
     gc.disable()
@@ -62,8 +62,9 @@ def run_day(script: Script) -> Report:
         violation = None
         try:
             with machine.switched_on():
-                _play(world, machine)
-                world.watch.at_the_end()
+                _play(world, machine, passes)
+                if world.is_done:
+                    world.watch.at_the_end()
         except Violation as found:
             violation = found
         finally:
@@ -88,12 +89,16 @@ def run_day(script: Script) -> Report:
     )
 
 
-def _play(world: World, machine: Machine) -> None:
-    """One process after the other, until the day is over."""
-    while not world.is_done:
+def _play(world: World, machine: Machine, passes: int | None) -> None:
+    """One process after the other, until the day is over or so many passes were made."""
+
+    def is_over() -> bool:
+        return world.is_done or (passes is not None and world.watch.passes >= passes)
+
+    while not is_over():
         process = Process(world, machine.home)
         try:
             with machine.running(process):
-                process.autoscaler.run_forever(INTERVAL, should_stop=lambda: world.is_done)
+                process.autoscaler.run_forever(INTERVAL, should_stop=is_over)
         except Killed:
             world.pass_time(world.restart_after)
