@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from builders.processes import HASTY
+
 SCRIPT = Path(__file__).resolve().parents[2] / "util" / "install_azscale.sh"
 
 
 def install(*args):
     """Run the script."""
     command = ["bash", str(SCRIPT), *args]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    options = {"capture_output": True, "text": True, "check": False, "env": HASTY}
+    return subprocess.run(command, timeout=300, **options)
 
 
 @pytest.mark.slow

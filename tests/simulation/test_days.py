@@ -1,4 +1,4 @@
-"""Thirty days, each drawn from a seed, hold every invariant; `make simulate` runs more."""
+"""Twenty days, each drawn from a seed, hold every invariant; `make simulate` runs more."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from simulation.__main__ import main
 from simulation.day import Report, run_day
 from simulation.script import draw
 
-SEEDS = 30
+SEEDS = 20
 AT_ONCE = 5
 
 
