@@ -22,7 +22,7 @@ COVERAGE_ARGS ?= --cov --cov-report=
 BENCH_ARGS ?=
 
 # a second, newer interpreter where the machine has one; NEWER=/path/to/python3.13 names it, NEWER= leaves it out
-NEWER ?= $(eval NEWER := $(shell $(PYTHON) tools/newer_python.py))$(NEWER)
+NEWER ?= $(eval NEWER := $(if $(PYTHON),$(shell $(PYTHON) tools/newer_python.py)))$(NEWER)
 NEWER_VENV := $(VENV)/newer
 NEWER_STAMP := $(NEWER_VENV)/.installed
 # but for what installing both distributions says and what packagers make of them, which is the library's own and takes a third of the time,
