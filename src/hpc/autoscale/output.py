@@ -23,14 +23,19 @@ def prepare_streams() -> None:
         if stream is None:
             setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(_Nowhere()), encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper):
-            raw = getattr(stream.buffer, "raw", stream.buffer)
-            if name == "stderr" and type(raw) is io.FileIO:
+            if name == "stderr" and type(_raw_of(stream)) is io.FileIO:
                 stream.flush()
                 stream = _by_lines(stream, _Said)
             elif isinstance(stream.buffer, io.FileIO):
                 stream = _by_lines(stream, io.FileIO)
             setattr(sys, name, stream)
             stream.reconfigure(errors="backslashreplace")
+
+
+def _raw_of(stream: TextIO) -> object:
+    """What writes for a stream: below its buffer, where it has one."""
+    buffer = getattr(stream, "buffer", None)
+    return getattr(buffer, "raw", buffer)
 
 
 def _by_lines(stream: io.TextIOWrapper, kind: type[io.FileIO]) -> io.TextIOWrapper:
@@ -59,7 +64,8 @@ class _Said(io.FileIO):
 def has_reader(stream: TextIO) -> bool:
     """Whether somebody may read what is written to stderr: not where that is a pipe and its reader
     was found to be gone, after `prepare_streams`."""
-    return bool(getattr(getattr(getattr(stream, "buffer", None), "raw", None), "has_reader", True))
+    raw = _raw_of(stream)
+    return not isinstance(raw, _Said) or raw.has_reader
 
 
 class _Nowhere(io.FileIO):
@@ -77,7 +83,7 @@ class _Nowhere(io.FileIO):
 
 def is_lost(stream: TextIO) -> bool:
     """Whether something was written to a stream that `prepare_streams` has found closed."""
-    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    raw = _raw_of(stream)
     if not isinstance(raw, _Nowhere):
         return False
     stream.flush()

@@ -33,7 +33,6 @@ from hpc.autoscale.util import json_dump
 EVERY = 10.0
 """Seconds from look to look, unless somebody says otherwise."""
 
-
 _PAINTED = {"title": "title", "bad": "go", "warn": "change", "faint": "faint", "plain": "plain"}
 _STYLES = {"title": "bold", "bad": "red", "warn": "yellow", "faint": "dim", "plain": ""}
 

@@ -128,7 +128,9 @@ def differences(before: PassRecord, after: PassRecord) -> list[str]:
     unknown = {*before.unread, *after.unread}
     if "jobs" in unknown:
         unknown.add("unsatisfied")
-    for name in (name for name in (*READ, "unsatisfied") if name not in unknown):
+    for name in (*READ, "unsatisfied"):
+        if name in unknown:
+            continue
         was_rows = dict(zip(old[name].keys, old[name].values, strict=True))
         rows = dict(zip(new[name].keys, new[name].values, strict=True))
         label = {"unsatisfied": "waiting"}.get(name, name)

@@ -237,12 +237,12 @@ class Provisioner:
             if record is not None:
                 self._renew(node, record)
             node.delayed_node_id.operation_id = OperationId(managed.operation_id)
-            self._settle(node, record is not None or not (removes and managed.was_read))
+            self._settle(node, is_gone=record is None and removes and managed.was_read)
         return [node for node, _ in managed.accepted]
 
-    def _settle(self, node: Node, is_listed: bool = True) -> None:
-        """Drop a node that goes or that the server lists no more; count any other as it is now."""
-        if not is_listed:
+    def _settle(self, node: Node, is_gone: bool = False) -> None:
+        """Drop a node that goes, or is gone from the listing; count any other as it is now."""
+        if is_gone:
             node.state = node.target_state = NodeStatus("Off")
         if node.target_state in _GONE:
             self._drop(node)
@@ -274,7 +274,7 @@ class Provisioner:
         listed = {id(node) for node in found}
         for node in self._inventory.nodes() if listing.operation else ():
             if node.delayed_node_id.operation_id == operation_id and id(node) not in listed:
-                self._settle(node, is_listed=False)
+                self._settle(node, is_gone=True)
         return found
 
     def _refreshed(self, records: Sequence[Record]) -> list[Node]:
