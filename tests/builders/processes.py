@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,14 @@ import pytest
 HASTY = {**os.environ, "PIP_COMPILE": "0"}
 # one that has no registry either, no directory of wheels, and no settings that name one
 OFFLINE = {**HASTY, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"}
+
+
+def until(holds: Callable[[], object], seconds: float = 60) -> None:
+    """Return when something holds that another process brings about."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "it did not come to hold"
+        time.sleep(0.02)
 
 
 def run(*command: object, **options: Any) -> subprocess.CompletedProcess[str]:

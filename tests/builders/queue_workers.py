@@ -4,23 +4,15 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from builders.processes import until
 from hpc_queue.queue import Queue
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-
-
-def until(holds: Callable[[], object], seconds: float = 60) -> None:
-    """Return when something holds."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come to hold"
-        time.sleep(0.02)
 
 
 def ended(queue: Queue, job: str) -> Callable[[], bool]:

