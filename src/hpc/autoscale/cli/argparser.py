@@ -81,10 +81,8 @@ class CommandParser(ArgumentParser):
         for name in names:
             if (action := by_name.get(name)) is None:
                 continue
-            *most, last = list(map(str, action.choices)) if action.choices else [name]
             about = f" ({action.help})" if action.help else ""
-            either = f"{', '.join(most)} or {last}" if most else f"{last}{about}"
-            said.append(f"expected {either}, found none")
+            said.append(f"expected {_one_of(action) or f'{name}{about}'}, found none")
         return "; ".join(said)
 
     def _take_late(self, found: Namespace, words: list[str]) -> list[str]:
@@ -151,11 +149,15 @@ class CommandParser(ArgumentParser):
             ) from None
 
     def _check_value(self, action: Action, value: Any) -> None:
-        try:
-            super()._check_value(action, value)
-        except ArgumentError as problem:
-            guess = did_you_mean(str(value), map(str, action.choices or ()))
-            raise ArgumentError(action, f"{problem.message}{guess}") from None
+        if action.choices is not None and value not in action.choices:
+            guess = did_you_mean(str(value), map(str, action.choices))
+            raise ArgumentError(action, f"expected {_one_of(action)}, found {value!r}{guess}")
+
+
+def _one_of(action: Action) -> str:
+    """What an argument may be, in words; empty where it may be anything."""
+    *most, last = list(map(str, action.choices)) if action.choices else [""]
+    return f"{', '.join(most)} or {last}" if most else last
 
 
 def _readable_help(prog: str) -> HelpFormatter:
