@@ -14,10 +14,11 @@ from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import for_a_pass, prepared_manager
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.checkup import Check, CheckState, Observation, Site, examine
+from hpc.autoscale.cli.checkup import Check, examine
 from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.cli.parsing import commands_of, start_logging, takes_path
 from hpc.autoscale.cli.places import FoundConfig
+from hpc.autoscale.cli.site import CheckState, Observation, Site
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.plaintext import on_one_line

@@ -1,5 +1,5 @@
 """The server of a cluster, asked once, for whoever wants to know how it answers. Called by
-`checkup`."""
+`server_checks`."""
 
 from __future__ import annotations
 

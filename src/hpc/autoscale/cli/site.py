@@ -1,0 +1,123 @@
+"""A site as the checks of `azscale doctor` look at it, and what such a look may find.
+
+The configuration, the driver, the servers and the cluster are read once, when the first check asks
+for them. Nothing is changed. Used by `checkup` and `server_checks`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from hpc.autoscale.cli.servers import Server
+from hpc.autoscale.config.clusters import members_of
+from hpc.autoscale.config.load import load_with_duplicates
+from hpc.autoscale.job.driver import SchedulerDriver
+from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.util import history_file_of, lock_file_of
+
+Config = dict[str, Any]
+
+
+class CheckState(StrEnum):
+    """What came of a look."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Observation(NamedTuple):
+    """One thing that was found; `of` is the cluster that it is about, where there are several.
+
+    `remedy`: what to do about it, where that is known better than in the check's remedy; empty
+    where the text says it.
+    """
+
+    verdict: CheckState
+    text: str
+    of: str = ""
+    remedy: str | None = None
+
+
+@dataclass
+class Site:
+    """What checks look at. `path`: of the configuration, or None; `looked`: where it was looked
+    for.
+
+    `prepare` gives the driver, and the configuration with what the driver adds to it; `connect`
+    reads the cluster with these. `commands`: those that there are.
+    """
+
+    path: str | None
+    looked: str
+    commands: Sequence[str]
+    prepare: Callable[[Config], tuple[SchedulerDriver, Config]]
+    connect: Callable[[Config], NodeManager]
+    home: Callable[[Config], str]
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration; nothing is written with it."""
+        loaded: Config = load_with_duplicates(self.path or "")[0]
+        return {**loaded, "read_only": True, "lock_file": None}
+
+    @cached_property
+    def prepared(self) -> tuple[SchedulerDriver, Config]:
+        """The driver, and the configuration with what it adds."""
+        return self.prepare(dict(self.config))
+
+    @cached_property
+    def servers(self) -> list[Server]:
+        """The server of each cluster."""
+        several = [Server(name, own) for name, own in members_of(self.config)]
+        return several or [Server("", self.config)]
+
+    @cached_property
+    def node_mgr(self) -> NodeManager:
+        """The cluster, as a pass reads it."""
+        return self.connect(self.prepared[1])
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """The files that a pass writes, by the key that names them."""
+        config = load_with_duplicates(self.path or "")[0]
+        home = self.home(config)
+        files = {
+            "lock_file": lock_file_of(config, os.path.join(home, "lock.file")),
+            "nodehistorydb": history_file_of(config, home),
+            "requests_file": config.get("requests_file"),
+        }
+        return {key: os.path.abspath(str(path)) for key, path in files.items() if path}
+
+    @property
+    def other_places(self) -> dict[str, str]:
+        """The directories of what a pass writes if it was told to, and can do without, by key."""
+        metrics, journal = self.config.get("metrics") or {}, self.config.get("journal")
+        files = {f"metrics.{key}": metrics.get(key) for key in ("file", "health_file")}
+        places = {key: os.path.dirname(os.path.abspath(p)) for key, p in files.items() if p}
+        if isinstance(journal, dict) and journal.get("directory"):
+            place = os.path.abspath(journal["directory"])
+            # it is made when it is first written to
+            places["journal.directory"] = place if os.path.exists(place) else os.path.dirname(place)
+        return places
+
+
+def ok(text: str, of: str = "") -> Observation:
+    """Nothing is wrong with `text`, which is about the cluster `of`."""
+    return Observation(CheckState.OK, text, of)
+
+
+def warning(text: str, of: str = "", remedy: str | None = None) -> Observation:
+    """Passes go on, but somebody should look."""
+    return Observation(CheckState.WARNING, text, of, remedy)
+
+
+def failed(text: str, of: str = "", remedy: str | None = None) -> Observation:
+    """Passes cannot do their work like this."""
+    return Observation(CheckState.FAILED, text, of, remedy)
