@@ -4,6 +4,7 @@ configuration pieces."""
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.simulator import serve
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 
 pytest.importorskip("werkzeug")
@@ -146,6 +148,77 @@ def run_program(program, directory):
     # what the README does not mention is not printed, on stderr either
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
+
+
+SLURM = """\
+17 8
+18_1 120
+"""
+PBS = """\
+
+pbs:
+                                                            Req'd  Req'd   Elap
+Job ID          Username Queue    Jobname    SessID NDS TSK Memory Time  S Time
+--------------- -------- -------- ---------- ------ --- --- ------ ----- - -----
+17.pbs          ann      workq    solve         --    1   8    --    --  Q   --
+18[1].pbs       ann      workq    solve         --    2 120    8gb 01:00 Q   --
+19.pbs          ann      workq    solve         --    1   1    --    --  H   --
+"""
+GRID_ENGINE = """\
+job-ID  prior   name       user         state submit/start at     queue       slots ja-task-ID
+-----------------------------------------------------------------------------------------------
+     17 0.00000 solve      ann          qw    11/28/2026 23:00:00                 8
+     18 0.00000 solve      ann          qw    11/28/2026 23:00:01               120 1
+"""
+
+
+@pytest.mark.skipif(shutil.which("awk") is None, reason="there is no awk")
+@pytest.mark.parametrize(
+    ("scheduler", "printed", "second"),
+    [("Slurm", SLURM, "18_1"), ("PBS", PBS, "18[1].pbs"), ("Grid Engine", GRID_ENGINE, "18.1")],
+)
+def test_the_first_commands(scheduler, printed, second, tmp_path):
+    """Each makes a name and a number of cores of what its scheduler prints, and of nothing else."""
+    (line,) = (line for line in block("first-commands").splitlines() if f"# {scheduler}" in line)
+    program = tmp_path / line.split()[0]
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}END\n")
+    program.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", line], env={"PATH": path}, capture_output=True, text=True, check=True
+    )
+    names = [each.split() for each in done.stdout.splitlines()]
+    first = {"PBS": "17.pbs"}.get(scheduler, "17")
+    assert names == [[first, "8"], [second, "120"]]
+
+
+def test_the_first_dry_run(tmp_path):
+    """The driver, the configuration and the commands, as a user copies them; what they print is
+    what the README shows, and no node is made."""
+    description = json.loads((ROOT / "docs/first-cluster.json").read_text(encoding="utf-8"))
+    steps = re.split(r"^\$ (.*)\n", block("first-dry-run"), flags=re.MULTILINE)[1:]
+    (tmp_path / "waiting.py").write_text(block("first-driver"))
+    environment = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
+    with serve(description, username="first", password="secret") as simulator:
+        written = block("first-configuration").replace("http://127.0.0.1:8080", simulator.url)
+        (tmp_path / "autoscale.json").write_text(written)
+        for command, shown in zip(steps[::2], steps[1::2], strict=True):
+            if command.startswith("export "):
+                environment.update([command.removeprefix("export ").split("=")])
+                continue
+            program, *words = command.split()
+            assert program == ".venv/bin/azscale"
+            azscale = str(Path(sys.executable).with_name("azscale"))
+            done = subprocess.run(
+                [azscale, *words],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.stdout, done.stderr) == (shown, ""), command
+        assert not simulator.cluster("first").nodes()
 
 
 def test_the_default_resources(config):
