@@ -94,6 +94,13 @@ def test_every_link_leads_somewhere(path):
         assert not anchor or anchor in anchors_of(target), link
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.stem)
+def test_every_page_is_in_the_list_of_the_readme(path):
+    """Before its first example, where somebody looks who does not know that the page is there."""
+    start = text_of("README.md").split("\n## ", 1)[0]
+    assert f"(docs/{path.name})" in start
+
+
 def test_every_difference_names_a_test_that_exists():
     """The last column of docs/compatibility.md is a test function in a file of tests/."""
     rows = [
