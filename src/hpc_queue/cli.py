@@ -29,7 +29,7 @@ from hpc.autoscale.tables import print_rows
 from hpc_queue import operating, submission, views
 from hpc_queue.errors import QueueError, UnknownJob, UnmetDependency
 from hpc_queue.model import State
-from hpc_queue.operating import Options, open_queue, seconds
+from hpc_queue.operating import Options, open_queue, seconds_type
 from hpc_queue.queue import Queue
 from hpc_queue.settings import CONFIG_VARIABLE
 from hpc_queue.stored import Job
@@ -137,7 +137,7 @@ def new_parser() -> CommandParser:
     one = add("wait", wait, "wait until jobs have ended; code 0 when all have succeeded")
     one.add_argument("id", nargs="+")
     one.add_argument(
-        "--timeout", type=seconds, help=f"seconds; code {_TIMED_OUT} when they are over"
+        "--timeout", type=seconds_type, help=f"seconds; code {_TIMED_OUT} when they are over"
     )
     operating.add_commands(add)
     return parser

@@ -7,7 +7,6 @@ Each is a function that is given the options, as those for users in `cli`.
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 import shlex
@@ -16,6 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from hpc.autoscale.cli.argparser import number_type
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.tables import print_rows
@@ -29,22 +29,12 @@ Options = argparse.Namespace
 _MOST_SLOTS = 10_000
 _ALIASES = ("qsub", "qstat", "qdel", "qlog")
 _MARK = "# written by hpcq install-aliases"
+seconds_type = number_type("seconds, from 0 to 1e9", lambda seconds: 0 <= seconds <= 1e9)
 
 
 def open_queue(options: Options) -> Queue:
     """The queue of the configuration that the options name."""
     return Queue.open(Settings.load(options.config))
-
-
-def seconds(text: str) -> float:
-    """Seconds of an option, as a number from 0 up to 1e9."""
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
-    if not 0 <= found <= 1e9:
-        raise argparse.ArgumentTypeError(f"expected seconds, from 0 to 1e9, found {text!r}")
-    return found
 
 
 def add_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -56,11 +46,13 @@ def add_commands(add: Callable[..., argparse.ArgumentParser]) -> None:
     one.add_argument("--ready-file", help="made when the worker is up")
     one = add("drain", drain, "let workers take nothing more and leave")
     one.add_argument("host", nargs="?", help="those of a host; of all hosts without")
-    one.add_argument("--within", type=seconds, help="seconds, after which jobs run again elsewhere")
+    one.add_argument(
+        "--within", type=seconds_type, help="seconds, after which jobs run again elsewhere"
+    )
     one = add("init", init, "start the embedded broker, and say where the queue is")
     one.add_argument("--stop", action="store_true", help="end the embedded broker")
     one = add("top", top, "watch the queue")
-    one.add_argument("--interval", type=seconds, default=2.0)
+    one.add_argument("--interval", type=seconds_type, default=2.0)
     one.add_argument("--once", action="store_true")
     add("metrics", metrics, "print the queue for Prometheus")
     one = add("panic", panic, "stop everything: nothing begins, all is cancelled, workers leave")

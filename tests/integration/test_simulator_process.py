@@ -182,10 +182,24 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(clusters, tmp_path):
             assert "while attempting" not in lines[0]
 
 
-def test_wrong_options_are_explained():
-    """By the usual means of the command line."""
-    assert "the following arguments are required" in failure()[-1]
-    assert "--speed" in failure("x.json", "--speed", "0")[-1]
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "expected CLUSTERS.json (what to simulate), found none"),
+        (
+            ["x.json", "--speed", "0"],
+            "--speed: expected a number above 0, at most 1000000, found '0'",
+        ),
+        (["x.json", "--speed", "fast"], "at most 1000000, found 'fast'"),
+        (["x.json", "--port", "http"], "--port: expected a whole number, found 'http'"),
+        (["x.json", "--sped", "2"], "there is no option '--sped'; did you mean '--speed'?"),
+    ],
+)
+def test_wrong_options_are_one_line_as_those_of_azscale(arguments, said):
+    """What was expected, what was found, and the likely typo."""
+    (line,) = failure(*arguments)
+    assert line.startswith("python -m hpc.autoscale.simulator: error: ")
+    assert line.endswith(said)
 
 
 def test_importing_the_package_needs_no_http_library():

@@ -1,14 +1,22 @@
 """The parser of command lines: what is wrong with one is said in one line, with a guess.
 
 argparse prints its usage before each error, which for a parser with many commands fills the screen.
-Called by `parsing.create_arg_parser`.
+Called by `parsing.create_arg_parser`, `hpcq` and the simulator.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from argparse import Action, ArgumentError, ArgumentParser, HelpFormatter, Namespace
-from collections.abc import Sequence
+from argparse import (
+    Action,
+    ArgumentError,
+    ArgumentParser,
+    ArgumentTypeError,
+    HelpFormatter,
+    Namespace,
+)
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from hpc.autoscale.cli.painting import text_width
@@ -158,6 +166,27 @@ def _one_of(action: Action) -> str:
     """What an argument may be, in words; empty where it may be anything."""
     *most, last = list(map(str, action.choices)) if action.choices else [""]
     return f"{', '.join(most)} or {last}" if most else last
+
+
+def number_type(expected: str, may_be: Callable[[float], bool]) -> Callable[[str], float]:
+    """A type for options that are numbers. It raises ArgumentTypeError for what is no number, and
+    where `may_be` is false, as it has to be for NaN. `expected`: what the message calls these
+    numbers."""
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not may_be(number):
+            raise ArgumentTypeError(f"expected {expected}, found {text!r}")
+        return number
+
+    return parse
+
+
+seconds_type = number_type("a number of seconds, 0 or more", lambda seconds: seconds >= 0)
+"""The type of options that are seconds."""
 
 
 def _readable_help(prog: str) -> HelpFormatter:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.autoscaler.metering import SECTION
+from hpc.autoscale.cli.argparser import seconds_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.parsing import seconds_type
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.words import ago, lies_ahead
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from math import inf
 from typing import Any, TextIO, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.cli.argparser import CommandParser
+from hpc.autoscale.cli.argparser import CommandParser, seconds_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.completion import is_completing
 from hpc.autoscale.cli.places import FoundConfig
@@ -241,17 +241,6 @@ def _add_wait_option(parser: ArgumentParser) -> None:
             metavar="SECONDS",
             help="while another process holds the lock, wait: for so long, or until it is free",
         )
-
-
-def seconds_type(text: str) -> float:
-    """A number of seconds, 0 or more, as an option has it."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not seconds >= 0:
-        raise ArgumentTypeError(f"expected a number of seconds, 0 or more, found {text!r}")
-    return seconds
 
 
 def _add_config_options(parser: ArgumentParser, config_path: str | None) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Iterable
 from typing import Any
 
@@ -50,8 +50,8 @@ class RequestCommands(CommandLine):
         parser.set_defaults(read_only=False)
         add("action", nargs="?", choices=["list"], help="list: print what all request sets want")
         add("--name", help=f"the nodearray (default {DEFAULT_NODEARRAY})")
-        add("--corecount", type=_count, help="so many cores of it")
-        add("--instancecount", type=_count, help="so many instances of it")
+        add("--corecount", type=int, help="so many cores of it")
+        add("--instancecount", type=int, help="so many instances of it")
         add("--file", help="a file with a JSON list of nodearray definitions")
         add(
             "--request-set",
@@ -178,10 +178,3 @@ def _short_row(wanted: ArrayRequest | None) -> list[str | int | None]:
     ]
     said += [str(groups)] if groups else []
     return [name, " and ".join(said) or "nothing"]
-
-
-def _count(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ArgumentTypeError(f"expected a whole number, found {text!r}") from None

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from argparse import SUPPRESS, ArgumentError, ArgumentParser, ArgumentTypeError
+from argparse import SUPPRESS, ArgumentError, ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import inf
 from typing import Any, NamedTuple, TextIO, get_args
 
 from hpc.autoscale import clock
@@ -19,7 +20,7 @@ from hpc.autoscale.autoscaler import LogReporter, PassSummary
 from hpc.autoscale.autoscaler.faults import HookError
 from hpc.autoscale.autoscaler.repeating import run_repeatedly, stopper
 from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
-from hpc.autoscale.cli.argparser import CommandParser
+from hpc.autoscale.cli.argparser import CommandParser, number_type
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.autoscaling import DryPass, SummaryReporter, finishing, stop_on_signals
 from hpc.autoscale.cli.autostop import AutostopCommands
@@ -251,7 +252,7 @@ class _AzScaleCLI(
         )
         parser.add_argument(
             "--interval",
-            type=_seconds,
+            type=number_type("a number of seconds above 0", lambda given: 0 < given < inf),
             nargs="?",
             const=0.0,
             metavar="SECONDS",
@@ -489,16 +490,6 @@ def _configured_interval(config: Config) -> float:
             " found neither"
         )
     return float(seconds)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise ArgumentTypeError(f"expected a number of seconds above 0, found {text!r}")
-    return seconds
 
 
 def main(argv: Iterable[str] | None = None, default_config: str | None = None) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
@@ -18,6 +18,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.ccbindings.pacing import wait_unless
+from hpc.autoscale.cli.argparser import number_type
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import print_painted, screen_width
@@ -48,7 +49,7 @@ class StatusCommands(CommandLine):
         parser.add_argument(
             "--watch",
             "-w",
-            type=_seconds,
+            type=number_type("1 to 86400 seconds", lambda given: 1 <= given <= 86400),
             nargs="?",
             const=EVERY,
             metavar="SECONDS",
@@ -148,13 +149,3 @@ class _Lines(AbstractContextManager[Show]):
             print(f"{clock.in_utc(clock.time())} {problem}", file=sys.stderr, flush=True)
         elif standing is not None:
             print(self._line_of(standing), flush=True)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= 86400:
-        raise ArgumentTypeError(f"expected 1 to 86400 seconds, found {text!r}")
-    return seconds

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from hpc.autoscale.cli.argparser import CommandParser, number_type
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.simulator.errors import StartError
 from hpc.autoscale.simulator.loading import load_description
@@ -26,9 +27,9 @@ from hpc.autoscale.wholefiles import unwritable, write_whole
 DEFAULT_USER = "simulator"
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> CommandParser:
     """The parser of the command line."""
-    made = argparse.ArgumentParser(
+    made = CommandParser(
         prog="python -m hpc.autoscale.simulator",
         description="A simulated CycleCloud server. The package documentation describes the JSON"
         " file.",
@@ -49,20 +50,14 @@ def parser() -> argparse.ArgumentParser:
         default="real",
         help="driven: time passes only by POST /simulator/clock",
     )
-    made.add_argument("--speed", type=_speed, default=1.0, help="how fast the real clock runs (1)")
+    speeds = number_type("a number above 0, at most 1000000", lambda speed: 0 < speed <= 1e6)
+    made.add_argument("--speed", type=speeds, default=1.0, help="how fast the real clock runs (1)")
     made.add_argument("--seed", type=int, help="make ids, jitter and accidents the same each time")
     made.add_argument("--journal", metavar="PATH", help="append what happens as JSON lines")
     made.add_argument("--work-dir", metavar="DIR", help="files of local machines (temporary)")
     made.add_argument("--ready-file", metavar="PATH", help="write {url, pid} here when listening")
     made.add_argument("--debug", action="store_true", help="log requests to standard error")
     return made
-
-
-def _speed(text: str) -> float:
-    value = float(text)
-    if not 0 < value <= 1e6:
-        raise argparse.ArgumentTypeError(f"expected more than 0 and at most 1000000, found {text}")
-    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
