@@ -30,9 +30,12 @@ _ENDS_WITHIN = 5.0
 
 
 class Ran(NamedTuple):
-    """What came of a command: its exit code, None when it could not be run or not in time, and on
-    one line the end of what it wrote to stderr, or why it did not run, or that time was up, with
-    that end."""
+    """What came of a command.
+
+    code: its exit code; None when it could not be run, or had not ended in time.
+    text: one line, with the end of what it wrote to stderr. It says why the command did not run, or
+        that time was up, where that is so.
+    """
 
     code: int | None
     text: str

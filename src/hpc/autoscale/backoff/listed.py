@@ -16,9 +16,12 @@ def _none_of(request_ids: Collection[str]) -> Sequence[Record]:
 
 
 class Listed(NamedTuple):
-    """The newest listing: booting and failed nodes, a function that finds the records of some
-    NodeIds, nodes that cannot be used any more (spot nodes that are about to be evicted), and a
-    function that finds the records of the nodes that some requests have made."""
+    """The newest listing of the cluster's nodes, as far as it tells of failures.
+
+    find: gives the records of NodeIds, by NodeId.
+    unavailable: nodes that cannot be used any more, as spot nodes about to be evicted.
+    made_by: gives the records of the nodes that requests have made, by the ids of the requests.
+    """
 
     booting: Sequence[Record]
     failed: Sequence[Record]

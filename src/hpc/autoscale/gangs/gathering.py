@@ -93,10 +93,13 @@ class Gangs:
     def kept_from(
         self, jobs: Iterable[Job], node_mgr: NodeManager
     ) -> dict[tuple[ShutOff, ...], list[Job]]:
-        """The gangs that are kept from new nodes of offers of which they, or smaller ones, came
-        short, or of which nodes are missing at the deadline, by the limits that are to be shut
-        while they are placed. Where one of them may try, the others wait until it has all of its
-        nodes."""
+        """The gangs that get no new nodes of some offers, by the limits that are to be shut while
+        they are placed.
+
+        A gang is kept from an offer of which it, or a smaller gang, came short, and from one of
+        which nodes are missing at the deadline. Where one of them may try, the others wait until it
+        has all of its nodes.
+        """
         found: dict[tuple[ShutOff, ...], list[Job]] = defaultdict(list)
         limits = node_mgr.holds.shut_offs if node_mgr.holds is not None else {}
         if not limits:

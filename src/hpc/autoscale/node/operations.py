@@ -79,9 +79,12 @@ way."""
 class Created(NamedTuple):
     """The result of a create, node by node.
 
-    It has planned nodes with the record each has become, records that nobody planned, planned nodes
-    that the server made and does not list yet, planned nodes that were not made, what the server
-    said of each set, and planned nodes that were not asked for, because the gate refused them.
+    adopted: planned nodes, each with the record that it has become.
+    surplus_records: records that nobody planned.
+    pending: planned nodes that the server made and does not list yet.
+    not_made: planned nodes that the server did not make.
+    messages: what the server said of each set.
+    refused: planned nodes that were not asked for, because the gate refused them.
     """
 
     operation_id: str

@@ -419,9 +419,12 @@ def _observed(
 ) -> NodeRecord:
     """The record of a node after seeing it now.
 
-    Where times were not moved on by what does not count (`is_exact`), they do not go back with the
-    clock, or a node needed before the clock was set back would look idle for longer once the clock
-    is right again. Only times far ahead, from a clock that was wrong then, are brought back to now.
+    `is_exact`: it is known how long a gap between updates may be, so that times were moved on by
+    what does not count. A node that is needed was then last needed now, by whatever the clock says.
+    Otherwise that time does not go back with the clock: a node needed before the clock was set back
+    would look idle for longer once the clock is right again. Times far ahead, from a clock that was
+    wrong then, are brought back to now in any case.
+
     A node whose metadata has `__ignore__` says itself whether it is to be left alone.
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
