@@ -139,6 +139,11 @@ class UnsatisfiedJob:
         return f"UnsatisfiedJob({self.name!r}, {self.missing}, unit={self.unit!r})"
 
 
+def name_of_job(job: object) -> str:
+    """The name of a job; of what a driver handed over that is no job, how Python shows it."""
+    return str(getattr(job, "name", None) or repr(job))
+
+
 @dataclass(frozen=True)
 class SetAsideJob:
     """A job that could not be looked at; the others were. `runs`: the driver says where it runs, so

@@ -22,6 +22,7 @@ from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.autoscaler.summary import (
     StuckJobs,
     jobs_aside,
+    name_of_job,
     stuck_jobs,
 )
 from hpc.autoscale.backoff.held import HeldBack
@@ -314,7 +315,7 @@ def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
     wanted = [job for job in jobs if isinstance(job, WantedNodes) and job.name not in names]
     served = sum(isinstance(job, RequestJob) for job in wanted)
     run = sum(is_running(job) for job in jobs)
-    elsewhere = noted.assigned.difference(map(_name_of, jobs))
+    elsewhere = noted.assigned.difference(map(name_of_job, jobs))
     return {
         "run": run + len(elsewhere),
         "will_start": max(0, len(jobs) - len(wanted) - run - len(stuck)),
@@ -322,11 +323,6 @@ def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
         "served": served,
         "workers": len(wanted) - served,
     }
-
-
-def _name_of(job: object) -> str:
-    """The name of a job; of what a driver handed over that is no job, what there is."""
-    return str(getattr(job, "name", None) or repr(job))
 
 
 def _failed(nodes: Iterable[Node], node_mgr: NodeManager) -> list[FailedNode]:

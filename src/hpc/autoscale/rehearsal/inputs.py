@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from hpc.autoscale.autoscaler.summary import name_of_job
 from hpc.autoscale.ccbindings.models import ClusterStatus
 from hpc.autoscale.errors import counted
 from hpc.autoscale.redaction import redact
@@ -62,7 +63,11 @@ class Inputs:
 
     def with_jobs(self, jobs: Iterable[Any]) -> Inputs:
         """The same with the jobs that are to be placed, unless there are some."""
-        return self if self.jobs else replace(self, jobs={_name(job): _wish(job) for job in jobs})
+        return (
+            self
+            if self.jobs
+            else replace(self, jobs={name_of_job(job): _wish(job) for job in jobs})
+        )
 
     def with_hosts(self, hosts: Iterable[Any]) -> Inputs:
         """The same with the hosts of a reading, unless there are some."""
@@ -100,10 +105,6 @@ def digest_of(value: Any) -> str:
     """A short hash of what JSON can hold."""
     text = json.dumps(value, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _name(job: Any) -> str:
-    return str(getattr(job, "name", None) or repr(job))
 
 
 def _wish(job: Any) -> str:
