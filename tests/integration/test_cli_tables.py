@@ -9,7 +9,7 @@ import pytest
 
 from builders.one_nodearray import SIZE, simulator
 from hpc.autoscale import cli, clock
-from hpc.autoscale.cli.base import WIDE_COLUMNS
+from hpc.autoscale.cli.wide import WIDE_COLUMNS
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.simulator import serve
 

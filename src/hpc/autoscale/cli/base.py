@@ -1,8 +1,9 @@
 """What every command has: the hooks of an integration, access to nodes and demand, shared options.
 
 `CommandLine` is the base of all groups of commands; `common.CommonCLI` puts the groups together.
-What it uses stands beside it: `completion` (what the shell may offer), `finding` (which nodes a
-user means) and `unknown` (names that nothing has). Helpers begin with an underscore, because every
+What it uses stands beside it: `options` (how shared options are added), `completion` (what the
+shell may offer), `finding` (which nodes a user means), `wide` (the columns that a word stands for)
+and `unknown` (names that nothing has). Helpers begin with an underscore, because every
 public method of a command line object is a sub-command.
 """
 
@@ -12,7 +13,7 @@ import json
 import os
 import sys
 from abc import ABC, abstractmethod
-from argparse import SUPPRESS, Action, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
@@ -22,7 +23,7 @@ from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter, hooks, learning
 from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.cli.argtypes import constraint_option, parse_format, str_list, warn
+from hpc.autoscale.cli.argtypes import constraint_option, str_list, warn
 from hpc.autoscale.cli.completion import (
     CACHE_FILE,
     CompletionCache,
@@ -34,15 +35,10 @@ from hpc.autoscale.cli.completion import (
     write_cache,
 )
 from hpc.autoscale.cli.finding import NodeWork, find_nodes, is_planned
+from hpc.autoscale.cli.options import NoteFormat, add_format, add_names
 from hpc.autoscale.cli.painting import table_width
-from hpc.autoscale.cli.unknown import (
-    KEYWORDS,
-    WIDE,
-    unknown_columns,
-    unknown_in_constraints,
-    why_nothing,
-)
-from hpc.autoscale.columns import parse_column
+from hpc.autoscale.cli.unknown import unknown_columns, unknown_in_constraints, why_nothing
+from hpc.autoscale.cli.wide import ALL, KEYWORDS, WIDE, widened
 from hpc.autoscale.config.timeouts import parse_boot_timeout
 from hpc.autoscale.errors import ConstraintError, MistakenWord
 from hpc.autoscale.gangs.gathering import new_gangs
@@ -64,38 +60,6 @@ if TYPE_CHECKING:
     from hpc.autoscale.rehearsal import Rehearsal
 
 Config = dict[str, Any]
-# What `-o wide` shows beside the columns of the command.
-WIDE_COLUMNS = (
-    "name",
-    "hostname",
-    "state",
-    "nodearray",
-    "vm_size",
-    "placement_group",
-    "location",
-    "spot",
-    "price",
-    "instance_id",
-    "ccnodeid",
-    "required",
-    "job_ids",
-    "ctr@create_time_remaining",
-    "itr@idle_time_remaining",
-)
-WIDE_BUCKET_COLUMNS = ("vm_family", "location", "spot", "price")
-
-
-class _NoteFormat(Action):
-    """Notes an output format on the command line object, and hands it to no command."""
-
-    def __init__(self, option_strings: Sequence[str], command_line: CommandLine, **known: Any):
-        # without a dest there is no name that the help could show in the place of the value
-        shown = {"dest": SUPPRESS, "metavar": "OUTPUT_FORMAT"}
-        super().__init__(option_strings, **{**known, **shown})
-        self._command_line = command_line
-
-    def __call__(self, parser: ArgumentParser, namespace: Namespace, values: Any, *_: Any) -> None:
-        self._command_line._noted_format = values
 
 
 class CommandLine(ABC):
@@ -384,7 +348,11 @@ class CommandLine(ABC):
         self._asked_columns = list(columns or ())
         self._width, self._is_short = None, False
         if columns:
-            return [] if "all" in columns else self._widened(config, columns, cmd)
+            if ALL in columns:
+                return []
+            if WIDE in columns:
+                return widened(columns, self._columns_by_default_of(config, cmd), cmd)
+            return list(columns)
         short = self._table_columns(config, cmd) if (output_format or "table") == "table" else []
         self._is_short = bool(short)
         if short:
@@ -398,21 +366,6 @@ class CommandLine(ABC):
     def _table_columns(self, config: Config, cmd: str | None) -> list[str]:
         """The columns of tables that fit on a screen; empty where they are those by default."""
         return []
-
-    def _widened(self, config: Config, columns: Sequence[str], cmd: str) -> list[str]:
-        """The columns, with all usual ones in the place of `wide`."""
-        if WIDE not in columns:
-            return list(columns)
-        more = WIDE_BUCKET_COLUMNS if cmd in ("buckets", "limits") else WIDE_COLUMNS
-        usual = dict.fromkeys([*self._columns_by_default_of(config, cmd), *more])
-        shown = {parse_column(text).name for text in columns if text != WIDE}
-        fresh: dict[str, str] = {}
-        for text in usual:
-            if (name := parse_column(text).name) not in shown:
-                fresh.setdefault(name, text)
-        at = list(columns).index(WIDE)
-        rest = [text for text in columns[at + 1 :] if text != WIDE]
-        return [*columns[:at], *fresh.values(), *rest]
 
     def _check_columns(self, result: DemandResult, may_refuse: bool = True) -> None:
         """Tell the user of columns that were asked for and that no node has; once for a wish.
@@ -484,7 +437,7 @@ class CommandLine(ABC):
 
     def _add_output_format(self, parser: ArgumentParser, default: OutputFormat = "table") -> None:
         """Add -F/--output-format."""
-        _add_format(parser, get_args(OutputFormat), default, default=default)
+        add_format(parser, get_args(OutputFormat), default, default=default)
 
     def _add_noted_format(
         self,
@@ -497,18 +450,22 @@ class CommandLine(ABC):
         Integrations override these commands, so the option is none of their arguments: it is noted
         in `_noted_format`. `default`: what the help calls so.
         """
+
+        def note_format(value: OutputFormat) -> None:
+            self._noted_format = value
+
         self._noted_format = None
-        _add_format(parser, formats, default, action=_NoteFormat, command_line=self)
+        add_format(parser, formats, default, action=NoteFormat, note=note_format)
 
     def _add_hostnames(self, parser: ArgumentParser) -> None:
         """Add -H/--hostnames."""
         help_text = "host names, separated by commas; * for all"
-        _add_names(parser, "--hostnames", "-H", help_text, self._complete_hostnames)
+        add_names(parser, "--hostnames", "-H", help_text, self._complete_hostnames)
 
     def _add_nodenames(self, parser: ArgumentParser) -> None:
         """Add -N/--node-names."""
         help_text = "node names, separated by commas; * for all"
-        _add_names(parser, "--node-names", "-N", help_text, self._complete_node_names)
+        add_names(parser, "--node-names", "-N", help_text, self._complete_node_names)
 
     def _add_constraint_expr(self, parser: ArgumentParser) -> None:
         """Add -C/--constraint-expr."""
@@ -644,24 +601,6 @@ class CommandLine(ABC):
         return self._known_to(parsed_args).constraints(prefix)
 
 
-def _add_format(
-    parser: ArgumentParser, formats: Sequence[OutputFormat], by_default: str, **how: Any
-) -> None:
-    """Add -F/--output-format with these formats. `by_default`: what the help calls so; `how`: more
-    about the argument."""
-    which = f"{', '.join(formats[:-1])} or {formats[-1]}" if formats[1:] else formats[0]
-    completed_by(
-        lambda *_, **__: list(formats),
-        parser.add_argument(
-            "--output-format",
-            "-F",
-            type=partial(parse_format, formats=formats),
-            help=f"{which} (default {by_default})",
-            **how,
-        ),
-    )
-
-
 def begin_to_boot(nodes: Iterable[Node], config: Config) -> None:
     """Write how long nodes that are new may take until they are ready, as the node history does
     with those that it has seen."""
@@ -672,13 +611,6 @@ def begin_to_boot(nodes: Iterable[Node], config: Config) -> None:
 def why_failed(result: results.Result) -> str:
     """The reasons of a result that is no success, for an error message."""
     return "; ".join(result.reasons) or result.status
-
-
-def _add_names(
-    parser: ArgumentParser, name: str, short: str, help_text: str, completer: Callable[..., Any]
-) -> None:
-    option = parser.add_argument(name, short, type=str_list, default=[], help=help_text)
-    completed_by(completer, option)
 
 
 def _config_at_hand(path: str | None) -> Config | None:

@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any
 
+from hpc.autoscale.cli.wide import KEYWORDS
 from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
 from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
@@ -34,9 +35,6 @@ from hpc.autoscale.node.constraints import (
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 
-# what -o takes beside names of columns
-WIDE = "wide"
-KEYWORDS = ("all", WIDE)
 # what only nodes on their way out have
 _OF_SOME = ("drain",)
 # how many values that there are stand in a sentence
