@@ -3,6 +3,7 @@ a driver with the jobs and hosts of the test, and running one command as a proce
 """
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,22 @@ from hpc.autoscale import cli, clilib
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+
+
+def at_home(monkeypatch: pytest.MonkeyPatch, home: Path, **modules: str) -> None:
+    """Let command lines run in this process as each would in one of its own.
+
+    `home` is AUTOSCALE_HOME. `modules`: the source of each module that is written there, and
+    imported anew. What a command adds to sys.path is gone after the test, and logging stays as it
+    is.
+    """
+    for name, source in modules.items():
+        (home / f"{name}.py").write_text(source)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    monkeypatch.setenv("AUTOSCALE_HOME", str(home))
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 class DriverOfTest(GenericDriver):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from builders.command_lines import DriverOfTest, run_command
+from builders.command_lines import DriverOfTest, at_home, run_command
 from hpc.autoscale import clilib
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.hpctypes import NodeName
@@ -114,6 +114,5 @@ def grid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Grid:
     """A command line with ten nodes of four cores to start, in a home of its own."""
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    at_home(monkeypatch, tmp_path)
     return Grid(tmp_path, capsys)

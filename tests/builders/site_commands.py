@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from builders.command_lines import at_home
 from builders.failing_cloud import Site
 from hpc.autoscale import cli
 
@@ -58,9 +59,6 @@ def site_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> SiteCommand:
     """azscale in a home of its own."""
-    (tmp_path / f"{MODULE}.py").write_text(DRIVER)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    at_home(monkeypatch, tmp_path, **{MODULE: DRIVER})
+    sys.path.insert(0, str(tmp_path))
     return SiteCommand(tmp_path, capsys)

@@ -4,11 +4,11 @@ import contextlib
 import json
 import os
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
+from builders.command_lines import at_home
 from builders.failing_cloud import F4, a_site
 from builders.site_commands import site_command as site_command
 from hpc.autoscale import cli
@@ -36,12 +36,8 @@ def blocks(name):
 @pytest.fixture
 def azscale(tmp_path, monkeypatch, capsys):
     """azscale beside the cluster and the jobs of the page."""
-    (tmp_path / "explain_driver.py").write_text(DRIVER)
     (tmp_path / "jobs.json").write_text(blocks("jobs")[0])
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, "explain_driver", raising=False)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    at_home(monkeypatch, tmp_path, explain_driver=DRIVER)
     with serve(json.loads(blocks("cluster")[0])) as simulator:
         path = tmp_path / "autoscale.json"
         config = {**simulator.connection("demo"), "driver": "explain_driver:Driver"}

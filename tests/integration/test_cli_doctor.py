@@ -13,6 +13,7 @@ import pytest
 import requests
 import trustme
 
+from builders.command_lines import at_home
 from builders.scripted_server import Answer, serving, serving_tls
 from hpc.autoscale import cli, clock
 from hpc.autoscale.cli.checkup import CHECKS
@@ -102,12 +103,8 @@ class Doctor:
 @pytest.fixture
 def doctor(simulator, tmp_path, monkeypatch, capsys):
     """The command, in a directory of its own."""
-    (tmp_path / "sitedriver.py").write_text(DRIVER)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "sitedriver", raising=False)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    for name in ("COLUMNS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+    at_home(monkeypatch, tmp_path, sitedriver=DRIVER)
+    for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
     return Doctor(tmp_path, simulator, capsys)
 

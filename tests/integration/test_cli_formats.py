@@ -2,10 +2,10 @@
 
 import json
 import re
-import sys
 
 import pytest
 
+from builders.command_lines import at_home
 from builders.integration_cli import Runner
 from builders.one_nodearray import SIZE, simulator
 from hpc.autoscale import cli
@@ -34,11 +34,7 @@ WITHOUT = (
 @pytest.fixture
 def azscale(simulator, tmp_path, monkeypatch, capsys):
     """Run a command; what it printed on stdout, and its exit code and stderr in `ended`."""
-    (tmp_path / "formatdriver.py").write_text(DRIVER)
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, "formatdriver", raising=False)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    at_home(monkeypatch, tmp_path, formatdriver=DRIVER)
     path = tmp_path / "autoscale.json"
     connection = simulator.connection("demo")
 

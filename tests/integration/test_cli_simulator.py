@@ -13,6 +13,7 @@ from importlib import resources
 
 import pytest
 
+from builders.command_lines import at_home
 from builders.processes import until
 from builders.scripted_server import Answer, serving
 from hpc.autoscale import cli
@@ -54,10 +55,7 @@ def simulator():
 @pytest.fixture
 def site(simulator, tmp_path, monkeypatch, capsys):
     """A directory with a configuration and a driver, and a way of running azscale there."""
-    (tmp_path / "simdriver.py").write_text(DRIVER)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "simdriver", raising=False)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
+    at_home(monkeypatch, tmp_path, simdriver=DRIVER)
     config = {
         **simulator.connection("demo"),
         "driver": "simdriver:Driver",
@@ -65,7 +63,6 @@ def site(simulator, tmp_path, monkeypatch, capsys):
         "disable_default_resources": False,
         "retry": {"attempts": 1},
     }
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
     return Site(tmp_path, config, capsys)
 
 
@@ -116,11 +113,7 @@ class Site:
 @pytest.fixture
 def bare_site(tmp_path, monkeypatch, capsys):
     """Make a site for a simulator, with some of its configuration."""
-    (tmp_path / "simdriver.py").write_text(DRIVER)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "simdriver", raising=False)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    at_home(monkeypatch, tmp_path, simdriver=DRIVER)
 
     def make(running, **config):
         config = {**running.connection("demo"), "driver": "simdriver:Driver", **config}

@@ -14,6 +14,7 @@ import time
 
 import pytest
 
+from builders.command_lines import at_home
 from hpc.autoscale import cli
 from hpc.autoscale.cli import status
 from hpc.autoscale.errors import AutoscaleError
@@ -65,7 +66,6 @@ class Site:
         config = {**simulator.connection("demo"), "driver": "statusdriver:Driver"}
         self.path.write_text(json.dumps({**config, "autoscale": {"interval": 60}}))
         self.path.chmod(0o600)
-        (home / "statusdriver.py").write_text(DRIVER)
         self.jobs()
 
     def jobs(self, hosts=(), running=None, workers=0, state=True, **waiting):
@@ -96,11 +96,7 @@ class Site:
 @pytest.fixture
 def site(simulator, tmp_path, monkeypatch, capsys):
     """A directory with a configuration and a driver."""
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "statusdriver", raising=False)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.delenv("COLUMNS", raising=False)
+    at_home(monkeypatch, tmp_path, statusdriver=DRIVER)
     return Site(tmp_path, simulator, capsys)
 
 

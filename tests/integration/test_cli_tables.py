@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from builders.command_lines import at_home
 from builders.one_nodearray import SIZE, simulator
 from hpc.autoscale import cli, clock
 from hpc.autoscale.cli.wide import WIDE_COLUMNS
@@ -40,15 +41,8 @@ class Driver(Silent):
 @pytest.fixture
 def azscale(simulator, tmp_path, monkeypatch, capsys):
     """Run a command in a directory with a configuration; what it prints on stdout."""
-    (tmp_path / "tabledriver.py").write_text(DRIVER)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "tabledriver", raising=False)
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.delenv("COLUMNS", raising=False)
+    at_home(monkeypatch, tmp_path, tabledriver=DRIVER, telltale=TELLTALE)
     path = tmp_path / "autoscale.json"
-    (tmp_path / "telltale.py").write_text(TELLTALE)
-    monkeypatch.delitem(sys.modules, "telltale", raising=False)
 
     def run(*argv, code=0, **config):
         config = {**simulator.connection("demo"), "driver": "tabledriver:Driver", **config}

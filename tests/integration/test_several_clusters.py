@@ -3,7 +3,6 @@ the same names, NodeIds and host names, and what becomes of the others when one 
 
 import json
 import sqlite3
-import sys
 import threading
 from collections import Counter
 from contextlib import closing, nullcontext
@@ -12,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from builders.command_lines import at_home
 from builders.several_clusters import SIZE, several_clusters
 from builders.waiting_queue import WaitingQueue
 from hpc.autoscale import cli
@@ -286,9 +286,7 @@ def azscale(clusters, azscale_of):
 @pytest.fixture
 def azscale_of(tmp_path, monkeypatch, capsys):
     """The same for other clusters, which come before the command."""
-    monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
-    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    at_home(monkeypatch, tmp_path)
     path = tmp_path / "autoscale.json"
 
     def run(clusters, command, *args, code=0):
