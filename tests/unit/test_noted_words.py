@@ -7,6 +7,12 @@ from hpc.autoscale.explaining.noted import causes_noted, nearest_noted
 F4, F8 = (f"NodeBucket(nodearray=htc, vm_size={size})" for size in ("F4", "F8"))
 GPU = "NodeBucket(nodearray=gpu, vm_size=NC4, pg=pg0)"
 HAS = "InsufficientResource: {} has {} of '{}', and {} is needed"
+GANG = (
+    "GangTooLarge: {} could take {} of the 30 nodes that must go together: NoCapacity: has no room"
+    " for a new node: {}"
+)
+ROOM = "Bucket(htc, F4) can take 6 new nodes, and 6 are planned"
+RESTS = "Regular f4 in westus2 is in back-off (capacity), for 63 s more, and 1 planned: no room"
 QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
 
 
@@ -88,7 +94,7 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             f"NoCapacity: {F4} has no room for a new node: NodeArray(htc) has 3 of 3 nodes in use",
             None,
             "NodearrayLimit",
-            "the limit of nodearray htc has 3 of 3 nodes in use",
+            "the limit of nodearray htc (MaxCount) has 3 of 3 nodes in use",
         ),
         (
             f"NodesFull: {F4} has 2 nodes, none of which has room for it",
@@ -102,6 +108,67 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             None,
             "BucketLimit",
             "gpu/NC4 could take 40 of the 200 nodes that must go together",
+        ),
+        (
+            f"{GANG.format(F4, 10, ROOM)} (and 1 more alike); {GANG.format(F8, 20, QUOTA)}",
+            None,
+            "FamilyQuota",
+            "the quota of f in westus2 leaves room for 20 of the 30 nodes that must go together",
+        ),
+        (
+            GANG.format(F4, 10, ROOM),
+            None,
+            "BucketLimit",
+            "what CycleCloud allows of htc/F4 leaves room for 10 of the 30 nodes that must go"
+            " together",
+        ),
+        (
+            GANG.format(F4, 2, RESTS),
+            None,
+            "CapacityBackoff",
+            "Azure had no capacity for f4 in westus2: next try in 63 s; the server says: no room",
+        ),
+        (
+            "nothing can take 4 nodes",
+            f"gang m has 2 of 4 nodes in htc/F4/a, and 9 s left for the rest; {RESTS}",
+            "GangGathers",
+            "gang m has 2 of 4 nodes in htc/F4/a, and 9 s left for the rest",
+        ),
+        (
+            "no",
+            f"{QUOTA}; Spot quota of westus2 is in back-off (quota, 3 nodes in a row), tried with 2"
+            " at a time, and 2 planned: no message",
+            "QuotaBackoff",
+            "Azure says that the spot quota of westus2 is used up, 3 times in a row: tried again"
+            " with 2 nodes first",
+        ),
+        (
+            "no",
+            "Bucket(htc, f4) is in back-off (boot, 2 nodes in a row), tried by nodes that boot: no"
+            " message",
+            "BootBackoff",
+            "2 nodes of htc/f4 in a row did not become ready: tried again with nodes that boot"
+            " first",
+        ),
+        (
+            "no",
+            "Regular quota of westus2 is in back-off (quota), for 5 s more: no message",
+            "QuotaBackoff",
+            "Azure says that the core quota of westus2 is used up: next try in 5 s",
+        ),
+        (
+            "no",
+            "Cluster has 60 of 60 nodes and 84 of 900 cores in use or planned (2 nodes and 4 cores"
+            " planned)",
+            "ClusterLimit",
+            "the limit of the cluster (MaxCount) has 60 of 60 nodes in use or planned (2 nodes"
+            " planned)",
+        ),
+        (
+            "no",
+            "NodeArray(htc) has 5 of 60 nodes and 898 of 900 cores in use",
+            "NodearrayLimit",
+            "the limit of nodearray htc (MaxCoreCount) has 898 of 900 cores in use",
         ),
         (
             f"NoCapacity: {F4} has no room for a new node: Bucket(htc, F4) can take 3 new nodes,"
@@ -148,3 +215,9 @@ def test_jobs_by_cause():
     first, second = causes_noted(jobs)
     assert (first.jobs, first.names, first.cause.is_never) == (7, [f"b{n}" for n in range(5)], True)
     assert (second.jobs, second.names, second.cause.is_never) == (1, ["a"], False)
+
+
+def test_what_a_limit_leaves_a_gang_in_all_was_not_noted():
+    """So it may wait for others, or for ever."""
+    for is_never, reason in ((None, GANG.format(F4, 10, ROOM)), (False, GANG.format(F4, 2, RESTS))):
+        assert nearest_noted(reason).is_never is is_never

@@ -809,7 +809,7 @@ def test_causes_are_told_by_names_that_people_know() -> None:
     history = of_records([a_pass_record(0, [], jobs)])
     assert sorted(history.samples[0].waiting) == [
         "the job needs … ncpus on one node, and the largest has …",
-        "the limit of nodearray compute has … of … nodes in use",
+        "the limit of nodearray compute (MaxCount) has … of … nodes in use",
         "the quota of standardFSv2Family in westus2 has … of … cores in use",
     ]
     assert not any("NodeBucket" in each.cause for each in history.explanations)

@@ -146,16 +146,21 @@ def what_rests(limit: HeldBack, bucket: NodeBucket) -> str:
     return "the subscription" + (f" of cluster {of[0]}" if of else "")
 
 
+def tried_in_words(kind: str, what: str, streak: int) -> str:
+    """What was tried and failed. `what`: in the words of `what_rests`; `streak`: how often in a
+    row."""
+    if kind == "quota" and " quota of " not in what:
+        what = f"a quota for {what}"
+    tried = _TRIED.get(kind, "{0} could not be had")
+    if streak > 1:
+        tried = _IN_A_ROW.get(kind, tried + ", {1} times in a row")
+    return tried.format(what, streak)
+
+
 def resting_in_words(limit: HeldBack, bucket: NodeBucket) -> str:
     """What was tried and failed, and when it is tried again."""
     known = limit.known
-    kind, what = known.cause.value, what_rests(limit, bucket)
-    if kind == "quota" and limit.about.reach not in (Reach.FAMILY, Reach.REGION):
-        what = f"a quota for {what}"
-    tried = _TRIED.get(kind, "{0} could not be had")
-    if known.streak > 1:
-        tried = _IN_A_ROW.get(kind, tried + ", {1} times in a row")
-    text = tried.format(what, known.streak)
+    text = tried_in_words(known.cause.value, what_rests(limit, bucket), known.streak)
     if clock.time() < known.until:
         return f"{text}: next try {at_time(known.until)}"
     few = counted(limit.max_nodes, "node") if limit.max_nodes else "nodes that boot"

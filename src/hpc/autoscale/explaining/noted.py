@@ -13,11 +13,17 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import counted, did_you_mean
-from hpc.autoscale.explaining.codes import CODES
-from hpc.autoscale.explaining.limit_words import limit_in_words, reason_in_words
+from hpc.autoscale.explaining.codes import CODES, OF_BACKOFF
+from hpc.autoscale.explaining.limit_words import (
+    limit_in_words,
+    name_of_limit,
+    reason_in_words,
+    tried_in_words,
+)
 from hpc.autoscale.explaining.refusals import SAID
 from hpc.autoscale.explaining.words import a_property, away_in_words, listed
 from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.results.verdicts import Stand
 from hpc.autoscale.shown import Shown, Unit
 
@@ -33,10 +39,25 @@ _TOO_LITTLE = re.compile(r"has (\S+) of '([^']*)', and (.+) is needed")
 _LACKS = re.compile(r"has no resource '([^']*)'")
 _OTHER = re.compile(r"has ([\w.]+) = (.+), and (.+) is needed")
 _ROOM = re.compile(r"Bucket\(([^,]*), (.*)\) can take (\d+) new nodes?, and (\d+) \w+ planned")
+_GATHERS = re.compile(r"gang .+ (has \d+ of \d+ nodes|came short) in .*")
 _AWAY = re.compile(away_in_words(r"\S+"))
 _QUOTED = re.compile(r"'([^']*)'")
 _IN_BUCKET = {name: re.compile(rf"[(, ]{name}=([^,)]*)") for name in ("nodearray", "vm_size")}
 _NO_ROOM = "has no room for a new node: "
+_TOGETHER = "that must go together"
+_GANG = re.compile(
+    rf"could take (\d+) of the (\d+ \w+) {_TOGETHER}(?:: NoCapacity: {_NO_ROOM}(.*))?"
+)
+_USE = re.compile(
+    r"(?P<name>.+) has (?P<nodes>(?P<used>\d+) of (?P<most>\d+) nodes?)?(?: and )?"
+    r"(?P<cores>\d+ of \d+ cores?)? in use(?: or planned"
+    r" \((?P<nodes_planned>\d+ nodes?)?(?: and )?(?P<cores_planned>\d+ cores?)? planned\))?"
+)
+_RESTS = re.compile(
+    r"(?P<name>.+) is in back-off \((?P<kind>\w+)(?:, (?P<streak>\d+) nodes in a row)?\),"
+    r" (?:for (?P<seconds>\d+) s more|tried (?:with (?P<few>\d+) at a time|by nodes that boot))"
+    r"(?:, and \d+ planned)?: (?P<said>.*)"
+)
 _ASKED = "nothing can take "
 _NOUNS = {"vm_size": "VM size"}
 
@@ -48,8 +69,11 @@ class NotedCause(NamedTuple):
     text: str
 
     @property
-    def is_never(self) -> bool:
-        """Whether time alone does not help."""
+    def is_never(self) -> bool | None:
+        """Whether time alone does not help; None for gangs that a limit leaves too little room:
+        what it would leave them when nothing else runs was not noted."""
+        if self.text.endswith(_TOGETHER):
+            return None
         return CODES[self.code].stand is Stand.NEVER
 
 
@@ -100,21 +124,53 @@ def nearest_noted(reason: object, limit: object = None) -> NotedCause:
     parts = said.split("; ")
     found = list(map(_limit, parts)) if limit else list(_causes(parts))
     # of those that are as near, the first
-    return min(found, key=lambda each: (each.is_never, CODES[each.code].nearness))
+    return min(found, key=lambda each: (bool(each.is_never), CODES[each.code].nearness))
 
 
 def _limit(part: str) -> NotedCause:
     if _AWAY.fullmatch(part):
         return NotedCause("ClusterAway", part)
-    room = _ROOM.fullmatch(part)
-    if room is not None:
+    if _GATHERS.fullmatch(part):
+        return NotedCause("GangGathers", part)
+    if room := _ROOM.fullmatch(part):
         array, size, most, planned = room.groups()
         left = max(0, int(most) - int(planned))
         some = counted(left, "more node") if left else "no more nodes"
         return NotedCause("BucketLimit", f"CycleCloud has room for {some} of {array}/{size}")
-    name = part.partition(" has ")[0]
-    code = limit_in_words(name)[0] if name.endswith(")") else "Unexplained"
-    return NotedCause(code, reason_in_words(part))
+    if rests := _RESTS.fullmatch(part):
+        return _resting(rests)
+    use = _USE.fullmatch(part)
+    if use is None or limit_in_words(use["name"])[1] == use["name"]:
+        return NotedCause("Unexplained", reason_in_words(part))
+    # of both units only the one that it is out of, as in verdicts
+    unit = "nodes" if use["nodes"] and (use["used"] == use["most"] or not use["cores"]) else "cores"
+    code, called = name_of_limit(Limit(use["name"]), unit)
+    planned = use[f"{unit}_planned"]
+    more = f" or planned ({planned} planned)" if planned else ""
+    return NotedCause(code, f"{called} has {use[unit]} in use{more}")
+
+
+def _resting(rests: re.Match[str]) -> NotedCause:
+    """What was tried and failed, and when it was to be tried again; the size and the place of it in
+    small letters, as they were noted."""
+    tried = tried_in_words(rests["kind"], _what_rests(rests["name"]), int(rests["streak"] or 1))
+    few = counted(int(rests["few"]), "node") if rests["few"] else "nodes that boot"
+    again = f"tried again with {few} first"
+    if rests["seconds"]:
+        again = f"next try in {rests['seconds']} s"
+    said = "" if rests["said"] == "no message" else f"; the server says: {rests['said']}"
+    return NotedCause(OF_BACKOFF.get(rests["kind"], "CapacityBackoff"), f"{tried}: {again}{said}")
+
+
+def _what_rests(name: str) -> str:
+    if name.startswith("Bucket("):
+        return name[len("Bucket(") : -1].replace(", ", "/", 1)
+    kind, _, rest = name.partition(" ")
+    market = "" if kind == "Regular" else f"{kind.lower()} "
+    if not rest.startswith("quota of "):
+        return market + rest
+    is_regional = " in " not in rest
+    return f"the {market or ('core ' if is_regional else '')}{rest}"
 
 
 def _causes(parts: Sequence[str]) -> Iterator[NotedCause]:
@@ -135,7 +191,9 @@ def _causes(parts: Sequence[str]) -> Iterator[NotedCause]:
             return
     for code, found in by_code.items():
         make = _MADE_OF.get(code)
-        if make is not None:
+        if code == "GangTooLarge":
+            yield _of_gangs(found)
+        elif make is not None:
             yield from make([match["said"] for match in found], len(by_code) == 1)
         else:
             yield _single(code, found[0])
@@ -153,6 +211,23 @@ def _single(code: str, match: re.Match[str]) -> NotedCause:
     if said.startswith(_NO_ROOM):
         return _limit(said.removeprefix(_NO_ROOM))
     return NotedCause(own or _CODES.get(code, "Unexplained"), reason_in_words(match[0]))
+
+
+def _of_gangs(found: Sequence[re.Match[str]]) -> NotedCause:
+    """Which limit leaves them too little room, where they would have most of it. What is planned
+    under it may be their own nodes, so no figures of it are said."""
+    tried = [(match, gang) for match in found if (gang := _GANG.fullmatch(match["said"]))]
+    limited = [gang for _, gang in tried if gang[3]]
+    if not limited:
+        return NotedCause("BucketLimit", reason_in_words(found[0][0].partition(" (and ")[0]))
+    room, wanted, why = max(limited, key=lambda gang: int(gang[1])).groups()
+    cause = _limit(why)
+    called = limit_in_words(why.partition(" can take ")[0])[1]
+    if not _ROOM.fullmatch(why):
+        called, has, _ = cause.text.partition(" has ")
+        if not has:
+            return cause
+    return NotedCause(cause.code, f"{called} leaves room for {room} of the {wanted} {_TOGETHER}")
 
 
 def _found_nowhere(
@@ -226,7 +301,6 @@ _MADE_OF: Mapping[str, Callable[[Sequence[str], bool], Iterator[NotedCause]]] = 
 }
 _CODES = {
     "CapacityFailureBackoff": "CapacityBackoff",
-    "GangTooLarge": "BucketLimit",
     "InsufficientCapacity": "BucketLimit",
     "SharedLimitReached": "PoolEmpty",
 }
