@@ -258,16 +258,18 @@ def test_creating_nodes_with_everything(grid):
 
 
 def test_creating_more_nodes_than_there_may_be(grid):
-    """Creates none, and says how many there may be and which limit stops the rest; a dry run says
-    the same."""
+    """Creates none, and says how many there may be, which limit stops the rest and what was asked
+    of it; a dry run says the same."""
     for more in ([], ["--dry-run"]):
         assert grid("create_nodes", "-n", "1000", *more, code=1) == ""
         said = (
-            "only 10 of 1000 nodes can be created, and none was created: Bucket(htc, Standard_F4s)"
+            "only 10 of 1000 nodes can be created, and none was created: CycleCloud allows 10 nodes"
+            " of htc/Standard_F4s in all, and 1000 are needed"
         )
         assert said in grid.errors
         assert grid("create_nodes", "-s", "50", "-C", "ncpus=1", *more, code=1) == ""
-        assert "only 40 of 50 slots can be had, and none was created: Bucket(htc" in grid.errors
+        said = "only 40 of 50 slots can be had, and none was created: CycleCloud allows 10 nodes"
+        assert f"{said} of htc/Standard_F4s in all, and 13 are needed" in grid.errors
         assert not grid.cluster.nodes
     assert len(grid.json("create_nodes", "-n", "10", BIG)) == 10
 

@@ -250,6 +250,22 @@ def test_up_and_down(site, simulator):
     assert started(simulator) == []
 
 
+def test_creating_more_nodes_than_a_quota_leaves_room_for(site, simulator):
+    """Says the quota, what is in use of it, and what was asked for; and what is never allowed."""
+    for nodes, only, said in (
+        ("20", "20", ""),
+        ("10", "5", "has 80 of 100 cores in use, and 10 nodes take 40"),
+        ("2000", "5", "allows 100 cores in all, and 8000 are needed"),
+    ):
+        site("create_nodes", "-n", nodes, "-v", "Standard_F4s_v2", code=1 if said else 0)
+        assert len(started(simulator)) == 20
+        if said:
+            expected = (
+                f"only {only} of {nodes} nodes can be created, and none was created: the quota"
+            )
+            assert f"{expected} of standardFSv2Family in westus2 {said}\n" in site.errors
+
+
 def test_exactly_as_many_as_the_quota_allows(site, simulator):
     """Of 60 nodes 25, and never more in any later pass; the limit is named, and what of it is only
     planned."""

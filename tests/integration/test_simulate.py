@@ -303,6 +303,7 @@ def test_nothing_is_written_where_the_site_has_its_files(
         (["--queue", "1=compte"], "found 'compte'; did you mean 'compute'"),
         (["--compare", "queues=1"], "queues: expected an object with a nodearray for each queue"),
         (["--memory-unit", "KiB"], "expected one of b, kb, mb, gb"),
+        (["--memory-unit", "mb"], "--memory-unit: expected --memory with it"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_in_one_line(
@@ -491,6 +492,12 @@ def accounting(tmp_path: Path) -> Path:
     path = tmp_path / "jobs.txt"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+def test_the_unit_of_memory_is_of_swf(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Others say it themselves."""
+    said = refused(capsys, accounting, "--nodes", 2, "--memory", "--memory-unit", "mb")
+    assert "--memory-unit: expected SWF, found sacct" in said
 
 
 def where(trace: Path, **choice: Any) -> dict[str, tuple[str, float]]:

@@ -323,6 +323,24 @@ def test_azscale_weights_asks_once_and_says_why_there_was_no_answer(site, capsys
     assert site.simulator.faults.report()[0]["seen"] == len(REGIONS)
 
 
+def test_azscale_weights_guesses_a_region_of_which_nothing_is_known(site, tmp_path, capsys):
+    """Where it is none that there is, as it has the weight of the others."""
+    asked = {
+        "provider": "price",
+        "regions": ["southcentralus", "wetsus2", "westus2"],
+        "sizes": [F4],
+    }
+    path = tmp_path / "autoscale.json"
+    path.write_text(json.dumps({**site.config, "weights": asked}))
+    path.chmod(0o600)
+    cli.main(["weights", "-c", str(path)])
+    said = capsys.readouterr().err
+    assert (
+        "weights.regions: the provider knows nothing of 'wetsus2'; did you mean 'westus2'?" in said
+    )
+    assert said.count("did you mean") == 1
+
+
 def test_prices_do_for_several_clusters(site, capsys):
     """In which the configuration as a whole has no cluster_name."""
     config = auto(site, weights={**site.section, "provider": "price"})

@@ -19,6 +19,8 @@ from hpc.autoscale.cli.unknown import check_is_read, check_vm_sizes
 from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.config.naming import group_or_none, is_placement_group
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
+from hpc.autoscale.explaining.limit_words import reason_in_words
+from hpc.autoscale.explaining.refusals import limits_of_bucket
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -27,7 +29,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.operations import where
 from hpc.autoscale.redaction import redact
-from hpc.autoscale.results import BootupResult
+from hpc.autoscale.results import AllocationResult, BootupResult
 
 _NUMBERED = re.compile(r"[^%]*%\d{0,2}d[^%]*")
 
@@ -192,10 +194,7 @@ def _plan(
     )
     if result and result.total_slots >= wanted:
         return result.nodes
-    asked = get_constraints(constraints)
-    buckets = [b for b in node_mgr.get_buckets() if all(c.satisfied_by_bucket(b) for c in asked)]
-    # where nodes could be but for the limits, those say enough
-    why = "; ".join(stopping_limits(buckets)) or why_failed(result)
+    why = _why_too_few(node_mgr, constraints, result, wanted)
     place = where(node_mgr.cluster_bindings)
     if not result:
         raise AutoscaleError(f"{place}: no nodes can be created: {why}")
@@ -203,6 +202,29 @@ def _plan(
     raise AutoscaleError(
         f"{place}: only {result.total_slots} of {wanted} {what}, and none was created: {why}"
     )
+
+
+def _why_too_few(
+    node_mgr: NodeManager,
+    constraints: list[dict[str, Any]],
+    result: AllocationResult,
+    wanted: int,
+) -> str:
+    """Which limits keep what was planned from being as many nodes, or slots, as were wanted. What
+    was planned takes nothing of them any more."""
+    asked = get_constraints(constraints)
+    buckets = [b for b in node_mgr.get_buckets() if all(c.satisfied_by_bucket(b) for c in asked)]
+    # where nodes could be but for the limits, those say enough
+    full = [bucket for bucket in buckets if stopping_limits([bucket])]
+    by_place = {(bucket.bucket_id, bucket.placement_group): bucket for bucket in buckets}
+    for node in result.nodes:
+        by_place[node.bucket_id, node.placement_group].limits.release(1)
+    needed = max(1, -(-wanted * len(result.nodes) // max(1, result.total_slots)))
+    said: dict[object, str] = {}
+    for bucket in full:
+        for limit in limits_of_bucket(bucket, needed):
+            said.setdefault(limit.key, limit.text)
+    return "; ".join(said.values()) or reason_in_words(why_failed(result))
 
 
 def _offer_placement_group(config: Config, nodearray: str | None, placement_group: str) -> None:

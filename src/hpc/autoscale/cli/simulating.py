@@ -124,6 +124,12 @@ class SimulationCommands(CommandLine):
         given["queues"] = _pairs("--queue", queue)
         given["partitions"] = _pairs("--partition", partition)
         plays = _plays(content, workload, given, compare)
+        if memory_unit and not any(play.uses.memory for play in plays):
+            raise CommandLineError(
+                "--memory-unit: expected --memory with it: memory does not count"
+            )
+        if memory_unit and workload.form != "swf":
+            raise CommandLineError(f"--memory-unit: expected SWF, found {workload.form}")
         if journal is not None:
             plays[0] = replace(plays[0], journal=_new_directory(journal))
         with _ended_by_sigterm():

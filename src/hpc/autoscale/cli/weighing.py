@@ -12,7 +12,8 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.tables import OutputFormat, print_rows
 
 _COLUMNS = ["region", "weight", "share", "known"]
@@ -45,5 +46,10 @@ class WeightCommands(CommandLine):
         else:
             age = max(0.0, clock.time() - found.taken_at)
             warn("the provider gave them %.0f seconds ago", age)
+        regions = vm_sizes.all_possible_locations()
+        for region in found.unknown:
+            guess = "" if region in regions else did_you_mean(region, regions)
+            if guess:
+                warn("weights.regions: the provider knows nothing of %r%s", region, guess)
         if found.problem:
             warn("%s", found.problem)

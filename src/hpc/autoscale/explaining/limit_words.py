@@ -113,6 +113,8 @@ def left_in_words(bucket: NodeBucket, nodes: int) -> str:
 def too_small_in_words(limit: Limit, bucket: NodeBucket, nodes: int, most: int) -> str:
     """What so many nodes of a bucket are more than, whatever else runs. `most`: how many the limit
     allows."""
+    if limit is bucket.limits.own:
+        return f"CycleCloud allows {most} nodes of {name_of(bucket)} in all, and {nodes} are needed"
     _, called = name_of_limit(limit)
     cores = nodes * bucket.vcpu_count
     if limit.max_cores < min(NO_LIMIT, cores):

@@ -436,9 +436,9 @@ def binding_limits(bucket: NodeBucket, nodes: int) -> list[Limit]:
     return [limit for limit, left in shared.items() if left == least]
 
 
-def limits_of_bucket(bucket: NodeBucket) -> list[Found]:
-    """The limits that leave no room for one more node of a bucket."""
-    found = [_limited(limit, bucket, 1) for limit in binding_limits(bucket, 1)]
+def limits_of_bucket(bucket: NodeBucket, nodes: int = 1) -> list[Found]:
+    """The limits that leave the least room for new nodes of a bucket, less than so many."""
+    found = [_limited(limit, bucket, nodes) for limit in binding_limits(bucket, nodes)]
     for each in found:
         each.buckets.append(bucket)
     return found
