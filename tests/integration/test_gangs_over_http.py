@@ -184,6 +184,40 @@ def test_a_gang_is_planned_on_the_next_size_in_the_pass_after_its_release(tmp_pa
         assert len(site.nodes()) == 8
 
 
+def test_a_gang_that_may_not_be_there_has_nothing_to_do_with_what_came_short(tmp_path):
+    """It waits for what it waits for, and tries nothing there in the place of those that may."""
+    arrays = {**ONE, "big": {"machine_types": [F4], "max_count": 3}}
+    with short_site(tmp_path, arrays) as site:
+        site.new_jobs = lambda: [
+            Job(name, dict(EXCLUSIVE, nodearray=array), node_count=8, colocated=True)
+            for name, array in (("other", "big"), ("mpi", "htc"))
+        ]
+        passes(site, 12)
+        first, second = site.run().unsatisfied
+        assert "gang mpi came short" in second.reason and "gang mpi" not in first.reason
+        assert first.verdict.line == (
+            "Job other can never run: the limit of nodearray big allows 3 nodes in all, and 8 are"
+            " needed"
+        )
+        made, _ = passes(site, 50)
+        assert sum(made) >= 6
+
+
+def test_when_a_gang_has_to_have_the_rest_is_in_its_verdict(tmp_path):
+    """As a unix time, beside the words; at its deadline it is when it may try again."""
+    with short_site(tmp_path) as site:
+        began = site.simulator.clock.now()
+        _, summary = passes(site, 4)
+        (job,) = summary.unsatisfied
+        assert (job.verdict.code, job.verdict.until) == ("GangGathers", began + 600)
+        assert job.verdict.line.endswith("420 s left for the rest")
+        assert str(summary).count("next try") == 0
+        passes(site, 7)
+        (job,) = site.run().unsatisfied
+        assert job.verdict.until == began + 600 + 2400
+        assert job.verdict.line.endswith("tried again in 2340 s with 6 nodes")
+
+
 def test_of_a_gang_that_has_nodes_in_two_places_the_fuller_one_stays(tmp_path):
     """Four of one size and five of the other; the four go as soon as that is known."""
     with short_site(tmp_path, TWO, **{F2: 4, F4: 5}) as site:

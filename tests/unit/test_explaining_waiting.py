@@ -8,6 +8,7 @@ from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
 from hpc.autoscale.explaining import refusals
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
+from hpc.autoscale.gangs.gathering import GangNews
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
 from hpc.autoscale.node.nodemanager import new_node_manager
@@ -71,7 +72,7 @@ def test_room_that_has_come_since(manager):
 
 def test_of_a_gang_no_room_is_told_that_it_may_not_use(manager):
     """The next pass does not ask for it while the gang waits."""
-    verdict = verdict_on_waiting(Job("j1", ON_HTC), manager, "gang j1 came short")
+    verdict = verdict_on_waiting(Job("j1", ON_HTC), manager, GangNews("gang j1 came short"))
     assert verdict.line == "Job j1 waits: gang j1 came short"
     assert "RoomByNow" not in {cause.code for cause in verdict.causes}
 

@@ -31,7 +31,7 @@ from hpc.autoscale.explaining.alike import Kinds
 from hpc.autoscale.explaining.refusals import Known, clusters_missing
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.explaining.words import away_in_words
-from hpc.autoscale.gangs.gathering import Gangs
+from hpc.autoscale.gangs.gathering import GangNews, Gangs
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job, Outcome
@@ -346,20 +346,20 @@ class _Explainer:
         of any. `compiled`: its constraints as they were when it was placed."""
         return self._kinds.kind_of(outcome.job, compiled)
 
-    def cause_of_gang(self, of: tuple[Outcome, str, Explanation]) -> tuple[str, str | None]:
+    def cause_of_gang(self, of: tuple[Outcome, GangNews, Explanation]) -> tuple[str, str | None]:
         """What is known of a gang, before what stops all jobs like it."""
-        _, known, cause = of
+        _, (known, _), cause = of
         reason, limit = cause.said
         return f"{known}; {reason}", f"{known}; {limit}" if limit else known
 
-    def verdict_on_gang(self, of: tuple[Outcome, str, Explanation]) -> Verdict:
+    def verdict_on_gang(self, of: tuple[Outcome, GangNews, Explanation]) -> Verdict:
         """The verdict on a gang of which something is known."""
         outcome, known, _ = of
         return verdict_on_waiting(outcome.job, self._node_mgr, known, self._known)
 
 
 def _explain(
-    short: Iterable[Outcome], node_mgr: NodeManager, of_gangs: Mapping[str, str]
+    short: Iterable[Outcome], node_mgr: NodeManager, of_gangs: Mapping[str, GangNews]
 ) -> list[UnsatisfiedJob]:
     """Say of each job what stopped it. Equal jobs are stopped by the same things; that is worked
     out once, when it is read. `of_gangs`: what is known of gangs beside that, by job.

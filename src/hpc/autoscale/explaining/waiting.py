@@ -9,6 +9,7 @@ from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.refusals import Found, Known, by_bucket, causes_of
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.words import with_next_try
+from hpc.autoscale.gangs.gathering import GangNews
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import on_one_line
@@ -16,7 +17,7 @@ from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
 
 def verdict_on_waiting(
-    job: Job, node_mgr: NodeManager, of_gang: str = "", known: Known | None = None
+    job: Job, node_mgr: NodeManager, of_gang: GangNews | None = None, known: Known | None = None
 ) -> Verdict:
     """Why a job of a queue has not all that it wants, as things are now; nothing is changed.
 
@@ -28,14 +29,15 @@ def verdict_on_waiting(
     return verdict_of(job.name, found, of_gang)
 
 
-def verdict_of(name: str, found: Sequence[Found], of_gang: str = "") -> Verdict:
+def verdict_of(name: str, found: Sequence[Found], of_gang: GangNews | None = None) -> Verdict:
     """The verdict on a job that has these things in its way."""
     about, causes = f"job {name}", causes_of(found)
     if of_gang:
         code = CODES["GangGathers"]
         # room there may be, and the next pass asks for none of it
         others = (each for each in causes if each.code != "RoomByNow")
-        causes = (Cause("GangGathers", of_gang, nearness=code.nearness), *others)
+        news = Cause("GangGathers", of_gang.text, nearness=code.nearness, until=of_gang.until)
+        causes = (news, *others)
     if not causes:
         causes = (_nothing_known(found),)
     first = causes[0]

@@ -21,6 +21,7 @@ from hpc.autoscale.packing.expr import text_pattern
 _MOST_NAMED = 3
 _SIZE = re.compile(r"(?:(?:size|memory)::)?(\d+[kmgtpKMGTP])")
 _FEW_BYTES = 1_000_000  # no node has so little: more was meant
+_SAY_WHEN = ("next try", "tried again in ", " left for the rest")
 _CODE = re.compile(r"\b(?:[A-Z][a-z]+){2,}: ")
 
 
@@ -59,7 +60,7 @@ def at_time(when: float) -> str:
 
 def with_next_try(said: str, until: float | None) -> str:
     """A sentence with when it is tried again, where that is known and not in it yet."""
-    if until is None or "next try" in said or _on_the_clock(until) in said:
+    if until is None or any(word in said for word in _SAY_WHEN) or _on_the_clock(until) in said:
         return said
     return f"{said}; next try {at_time(until)}"
 

@@ -24,14 +24,16 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.held import ShutOff
+from hpc.autoscale.backoff.holds import facts_of
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM
 from hpc.autoscale.backoff.settings import LEARNS
-from hpc.autoscale.backoff.subjects import Subject
+from hpc.autoscale.backoff.subjects import Reach, Subject, subject
 from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.errors import ConfigurationException, counted
 from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.node import vm_sizes
+from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import assigned_to, server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -54,6 +56,14 @@ FORGOTTEN_AFTER = 86400.0
 _NO_USE = ("Failed", "Unavailable", "Error", "Terminating", "Terminated")
 
 
+class GangNews(NamedTuple):
+    """What is known of a gang that waits, in words. `until`: the unix time at which that ends; None
+    where it is not known."""
+
+    text: str
+    until: float | None = None
+
+
 class Gangs:
     """The gangs of one cluster, for one pass. `path`: the file (None: nothing outlives this
     object), which is written only with `may_write`. `deadline`: seconds for all nodes of a gang to
@@ -61,7 +71,7 @@ class Gangs:
 
     A file that cannot be used costs a warning, which is in `problems`: then gangs are as all jobs.
     `notes` says what became of gangs, `releasing` has the nodes that gangs were given up on, and
-    why by `reasons`, which are told of the jobs that wait.
+    `reasons` what is known of jobs that wait, by name.
     """
 
     def __init__(
@@ -74,7 +84,7 @@ class Gangs:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self.releasing: list[Node] = []
-        self.reasons: dict[str, str] = {}
+        self.reasons: dict[str, GangNews] = {}
         self._deadline = deadline
         self._may_write = may_write
         self._longest = max(UNWATCHED, 2.0 * (interval or 0.0))
@@ -84,6 +94,7 @@ class Gangs:
         self._shortfalls: list[Shortfall] = []
         self._before: tuple[list[Gathering], list[Shortfall]] = ([], [])
         self._measures: dict[int, tuple[str, int]] = {}
+        self._serving: dict[object, bool] = {}
         self._now = clock.time()
         self._members: Mapping[tuple[str, str, str], Sequence[Node]] = {}
         self._read()
@@ -110,7 +121,9 @@ class Gangs:
             short_of = [
                 s
                 for s in self._shortfalls
-                if self._concerns(s, job) and (job.name, s.place.offer) not in tries
+                if self._concerns(s, job)
+                and (job.name, s.place.offer) not in tries
+                and self._serves(s.place, job, node_mgr)
             ]
             offers = [*(s.place.offer for s in short_of), *late.get(job.name, ())]
             shut = dict.fromkeys(limits[offer] for offer in offers if offer in limits)
@@ -210,9 +223,10 @@ class Gangs:
         """Keep what there is of a gang for it, and plan as much of the rest as limits allow."""
         members = self._of(gathering)
         wanted = max(len(members), gathering.goal)
-        self.reasons[job.name] = (
+        self.reasons[job.name] = GangNews(
             f"gang {job.name} has {len(members)} of {gathering.size} nodes in {gathering.place},"
-            f" and {gathering.deadline - self._now:.0f} s left for the rest"
+            f" and {gathering.deadline - self._now:.0f} s left for the rest",
+            gathering.deadline,
         )
         place = gathering.place
         where: list[Any] = [
@@ -228,6 +242,8 @@ class Gangs:
             offer = short.place.offer
             is_tried = any(g.goal and g.place.offer == offer for g in self._gatherings)
             if is_tried or self._now < short.until or not self._concerns(short, job):
+                continue
+            if not self._serves(short.place, job, node_mgr, exactly=True):
                 continue
             goal = min(short.had + 1, short.size)
             here = self._members.get(_where(short.place), ())
@@ -329,13 +345,14 @@ class Gangs:
             known = set(map(_id_of, self.releasing))
             self.releasing += [node for node in free if _id_of(node) not in known]
 
-    def _came_short(self, short: Shortfall) -> str:
+    def _came_short(self, short: Shortfall) -> GangNews:
         left = short.until - self._now
         when = f"in {left:.0f} s" if left > 0 else "as soon as the back-off allows"
-        return (
+        return GangNews(
             f"gang {short.job} came short in {short.place} ({short.had} of {short.size} nodes, "
             f"{counted(short.times, 'time')}), tried again {when} with"
-            f" {counted(short.had + 1, 'node')}"
+            f" {counted(short.had + 1, 'node')}",
+            short.until if left > 0 else None,
         )
 
     def _forget(self, waiting: Iterable[str]) -> None:
@@ -362,6 +379,20 @@ class Gangs:
         """Whether a job asks for as much as what came short."""
         kind, units = self._measure(job)
         return short.job == job.name or (short.kind == kind and units >= short.units)
+
+    def _serves(self, place: Place, job: Job, node_mgr: NodeManager, exactly: bool = False) -> bool:
+        """Whether a job may be on new nodes of the offer of a place, or of that place `exactly`.
+        One that may not has nothing to do with what came short there."""
+        key = (job._compile(), place if exactly else place.offer)
+        if key not in self._serving:
+            buckets = (
+                bucket
+                for bucket in node_mgr.get_buckets()
+                if (_where_of(bucket) == _where(place) or not exactly)
+                and subject(Reach.OFFER, facts_of(bucket)) == place.offer
+            )
+            self._serving[key] = any(map(job.is_served_by, buckets))
+        return self._serving[key]
 
     # -- the file
 
@@ -467,7 +498,7 @@ def _place_of(node: Node) -> Place:
     )
 
 
-def _where_of(node: Node) -> tuple[str, str, str]:
+def _where_of(node: Node | NodeBucket) -> tuple[str, str, str]:
     return str(node.nodearray), str(node.vm_size), str(node.placement_group or "")
 
 

@@ -176,7 +176,6 @@ def rehearse(
             result_handler=result_handler,
             demand_known=note_demand,
         )
-        autoscaler.dry_run = False  # all of the pass: its commands go nowhere
         try:
             began, one = clocks.time(), autoscaler.look(interval)
             notes = (TIMED,) if searches.are_timed and not demand_only else ()
@@ -286,7 +285,7 @@ def _with_doors(
         **config,
         **state.settings,
         COPIED_REQUESTS: state.settings["requests_file"],
-        "read_only": False,
+        "read_only": False,  # all of the pass: its commands go nowhere
         "lock_file": None,
         MADE_BY: binding_of,
         RUN_EACH: recording_runner(recorder),
