@@ -67,6 +67,21 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         assert found["causes"][0]["said"] == "disk broken"
 
 
+def test_until_when_a_gang_gathers(azscale):
+    """Is in explain and in plans, as data."""
+    with azscale.at(region={"capacity": {F4: 2}}) as site:
+        wanted = {"ncpus": 4, "exclusive": True, "nodearray": "htc"}
+        site.new_jobs = lambda: [Job("mpi", dict(wanted), node_count=4, colocated=True)]
+        deadline = site.simulator.clock.now() + 1800
+        site.run()
+        site.wait(100)
+        site.run()
+        found = json.loads(azscale("explain", "mpi", "-F", "json"))
+        assert (found["until"], found["causes"][0]["until"]) == (deadline, deadline)
+        (job,) = json.loads(azscale("plan", "-F", "json"))["waiting"]
+        assert job["until"] == deadline
+
+
 def test_a_spot_node_that_is_being_evicted(azscale):
     """Leaves, and does not boot: in `explain`, in `status` and in the summary of a pass."""
     with azscale.at({"htc": {"machine_types": [F4], "spot": True}}) as site:

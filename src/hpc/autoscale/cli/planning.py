@@ -134,6 +134,7 @@ def _as_json(found: Rehearsal) -> Mapping[str, Any]:
                 "limit": job.limit,
                 "never": id(job) in never,
                 "verdict": job.verdict.line,
+                "until": job.verdict.until,
             }
             for job in summary.unsatisfied
         ],
