@@ -5,10 +5,12 @@ import gzip
 import json
 import os
 import time
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
+from builders.journals import a_pass_record, a_waiting_job
 from hpc.autoscale import clock
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.jobs import UnusableJob
@@ -406,3 +408,20 @@ def test_jobs_of_constraint_objects_are_written_once():
     later = read()
     later[0].add_constraint({"ncpus": 3})
     assert [key for key, _ in change(before, job_rows(later, before))["set"]] == ["custom"]
+
+
+def test_what_is_held_of_many_jobs_that_wait_for_the_same(tmp_path):
+    """Not their reason for each of them, nor the text of the record that was read."""
+    waiting = [a_waiting_job(str(n), "no room " * 1000) for n in range(500)]
+    path = tmp_path / "j"
+    JournalWriter(path).write(a_pass_record(1, [], waiting))
+    tracemalloc.start()
+    try:
+        passes = iter(Journal(path))
+        first, *others = next(passes).did["unsatisfied"]
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000  # the text has four million bytes
+    finally:
+        tracemalloc.stop()
+    assert len(others) == 499
+    assert all(each["reason"] is first["reason"] for each in others)
+    assert not list(passes)

@@ -87,8 +87,7 @@ def frames(file: io.BufferedIOBase, size: int, offset: int = 0) -> Iterator[Chun
         if length is not None and offset + length <= size:
             file.seek(offset + _HEAD)
             try:
-                text = _unpacked(file.read(length - _HEAD))
-                yield Chunk(offset, text, end=offset + length)
+                yield Chunk(offset, _unpacked(file.read(length - _HEAD)), end=offset + length)
                 offset += length
                 continue
             except (zlib.error, GarbledRecord) as error:

@@ -134,6 +134,7 @@ class FilePasses:
                         record = self._record(frame, number + 1, again)
                         if not again:
                             self.end = frame.end or self.end
+                        del frame  # its text is as large as what is made of it
                         if record is not None:
                             number = record.number
                             yield record
@@ -232,12 +233,26 @@ def _at_and_did(frame: Chunk, where: str) -> tuple[float, dict[str, Any]] | None
     return (float(document["at"]), did) if isinstance(did, dict) else None
 
 
+class _Sharing:
+    """Makes equal reasons of jobs that wait one object: long texts, each of thousands of jobs."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def __call__(self, found: dict[str, Any]) -> dict[str, Any]:
+        for key in ("reason", "limit"):
+            text = found.get(key)
+            if isinstance(text, str):
+                found[key] = self._known.setdefault(text, text)
+        return found
+
+
 def _document(frame: Chunk, where: str) -> dict[str, Any]:
     """What is written in a record."""
     if frame.text is None:
         raise GarbledRecord(f"{where}: {frame.problem}")
     try:
-        document = json.loads(frame.text)
+        document = json.loads(frame.text, object_hook=_Sharing())
         version = document["version"]
     except (ValueError, KeyError, TypeError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
