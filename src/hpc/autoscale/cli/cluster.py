@@ -88,8 +88,7 @@ class ClusterCommands(CommandLine):
             columns = list(dict.fromkeys([*columns, *(name for name in more if more[name])]))
             if more["backoff"]:
                 self._cut_nothing()  # why is worth a long line
-        without = _where_without(output_format or "table")
-        rows = (_with_limits(each, held[id(each)], weights, without) for each in buckets)
+        rows = (_as_printed(shown[id(bucket)], output_format or "table") for bucket in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
         check_cluster(node_mgr)
 
@@ -118,8 +117,7 @@ class ClusterCommands(CommandLine):
         """Prints all limits and quotas of each kind of node, as JSON unless asked otherwise."""
         node_mgr = self._prepared_node_mgr(config)
         form = output_format or "json"
-        without = _where_without(form)
-        rows = (_with_limits(bucket, without=without) for bucket in node_mgr.get_buckets())
+        rows = (_as_printed(_with_limits(bucket), form) for bucket in node_mgr.get_buckets())
         columns = self._columns(config, output_columns, "limits", form)
         self._print_nodes(rows, columns, form, long, node_mgr)
         check_cluster(node_mgr)
@@ -193,25 +191,23 @@ def check_cluster(node_mgr: NodeManager) -> None:
         raise AutoscaleError(f"cluster {name}: {problem}")
 
 
-def _where_without(form: OutputFormat) -> str | int:
-    """What stands for a limit that there is not: what is published, or nothing in a table to be
-    read."""
-    return "" if form == "table" else NO_SUCH_LIMIT
+def _as_printed(row: Node, form: OutputFormat) -> Node:
+    """A row of `_with_limits`; in a table to be read nothing stands for limits that there are
+    not."""
+    if form == "table":
+        for known in (live_resources(row), row.available):
+            known.update({name: "" for name in _COUNTS if known.get(name) == NO_SUCH_LIMIT})
+    return row
 
 
 def _with_limits(
-    bucket: NodeBucket,
-    held: str | None = None,
-    weights: Weights | None = None,
-    without: str | int = NO_SUCH_LIMIT,
+    bucket: NodeBucket, held: str | None = None, weights: Weights | None = None
 ) -> Node:
-    """A node to print in the place of a bucket: its example node, with the limits as resources,
-    `without` for those that it has not, why it is held back, and the weight of its region, where
-    regions have weights."""
+    """A node to print in the place of a bucket: its example node, with the limits as resources, why
+    it is held back, and the weight of its region, where regions have weights."""
     node = bucket.example_node.clone()
     resources = live_resources(node)
-    counts = _counts(bucket.limits)
-    resources.update({k: without if v == NO_SUCH_LIMIT else v for k, v in counts.items()})
+    resources.update(_counts(bucket.limits))
     resources["available_count"] = bucket.available_count  # under all limits together
     resources["backoff"] = held or ""
     if weights is not None:
@@ -222,9 +218,11 @@ def _with_limits(
     return node
 
 
+_COUNTS = [name for name in dir(BucketLimits) if "count" in name and not name.startswith("_")]
+
+
 def _counts(limits: BucketLimits) -> dict[str, int]:
-    names = (name for name in dir(limits) if "count" in name and not name.startswith("_"))
-    values = {name: getattr(limits, name) for name in names}
+    values = {name: getattr(limits, name) for name in _COUNTS}
     return {
         name: value
         for name, value in values.items()
