@@ -82,6 +82,23 @@ def test_until_when_a_gang_gathers(azscale):
         assert job["until"] == deadline
 
 
+def test_a_gang_that_can_never_have_its_nodes(azscale):
+    """Does not wait for capacity, while the size has none: of the two the limit is harder to
+    lift."""
+    arrays = {"htc": {"machine_types": [F4], "max_count": 6}}
+    with azscale.at(arrays, region={"capacity": {F4: 2}}) as site:
+        wanted = {"ncpus": 4, "exclusive": True}
+        site.new_jobs = lambda: [
+            Job(name, dict(wanted), node_count=nodes, colocated=True)
+            for name, nodes in (("mpi", 4), ("wide", 8))
+        ]
+        said = "Job wide can never run: the limit of nodearray htc allows 6 nodes in all, and 8 are"
+        for _ in range(3):
+            assert azscale("explain", "wide").startswith(f"{said} needed\n")
+            site.run()
+            site.wait(100)
+
+
 def test_a_spot_node_that_is_being_evicted(azscale):
     """Leaves, and does not boot: in `explain`, in `status` and in the summary of a pass."""
     with azscale.at({"htc": {"machine_types": [F4], "spot": True}}) as site:

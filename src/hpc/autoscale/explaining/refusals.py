@@ -436,6 +436,18 @@ def binding_limits(bucket: NodeBucket, nodes: int) -> list[Limit]:
     return [limit for limit, left in shared.items() if left == least]
 
 
+def _allowing_fewer(bucket: NodeBucket, nodes: int) -> list[Limit]:
+    """The limits that allow fewer nodes of a bucket than so many, whatever else runs; the one that
+    allows the fewest first."""
+    own, cores = bucket.limits.own, max(1, bucket.vcpu_count)
+    most = {
+        limit: min(limit.max_nodes, limit.max_cores // cores)
+        for limit in bucket.limits.parts
+        if limit.is_charged and limit is not own and not isinstance(limit, HeldBack)
+    }
+    return sorted((limit for limit in most if most[limit] < nodes), key=most.__getitem__)
+
+
 def limits_of_bucket(bucket: NodeBucket, nodes: int = 1) -> list[Found]:
     """The limits that leave the least room for new nodes of a bucket, less than so many."""
     found = [_limited(limit, bucket, nodes) for limit in binding_limits(bucket, nodes)]
@@ -452,6 +464,11 @@ def _no_room(refused: Refused, why: WhyNot) -> Found:
         return Found("Busy", (text,), text)
     nodes = nodes_needed(refused, why) if why.request.whole else 1
     each = [_limited(limit, bucket, nodes) for limit in binding]
+    if not any(found.is_never for found in each):
+        # what leaves the least room now may have more later, and another never enough
+        small = [limit for limit in _allowing_fewer(bucket, nodes) if limit not in binding]
+        binding += small
+        each = [_limited(limit, bucket, nodes) for limit in small[:1]] or each
     hardest = max(each, key=lambda found: (found.is_never, found.nearness))
     others = [found.text for found in each if found is not hardest]
     hardest.text = "; and ".join([hardest.text, *others])
