@@ -99,6 +99,24 @@ def test_a_pass_in_words_has_all_that_went_wrong(journal, azscale):
     assert json.loads(printed)["did"]["refused"] == [REFUSED]
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "--of", 1, 2], "--of: expected it with diff, found show"),
+        (["show", "--to", "x"], "--to: expected it with scrub, found show"),
+        (["show", "--pass", 1, "--last", 2], "expected either --pass or --last, found both"),
+        (["diff", "--last", 2], "--last: expected it with show or scrub, found diff"),
+        (["diff", "--pass", 2], "--pass: expected it with show, found diff"),
+        (["scrub", "--to", "x", "--pass", 2], "--pass: expected it with show, found scrub"),
+    ],
+)
+def test_options_that_go_with_another_action_are_refused(journal, azscale, words, said):
+    """They would have no effect."""
+    action, *options = words
+    code, printed = azscale("journal", action, journal, *options)
+    assert (code, printed) == (2, f"azscale journal: error: {said}\n")
+
+
 def test_what_changed_has_configuration_and_rows(journal, azscale):
     """What is new, what is gone, and what is another one, with both values."""
     _, printed = azscale("journal", "diff", journal, "--of", 1, 2)

@@ -10,7 +10,7 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,9 @@ _ACTIONS = (
     "show: print the passes of a journal; diff: what changed between two of them; scrub: write it"
     " anew with other names, for others"
 )
+
+_GO_WITH = {"--pass": ("show",), "--last": ("show", "scrub"), "--of": ("diff",), "--to": ("scrub",)}
+"""The actions that options go with."""
 
 _PASSES = 20
 """How many passes are shown unless somebody asks for another number."""
@@ -74,6 +77,7 @@ class JournalCommands(CommandLine):
         output_format: OutputFormat | None = None,
     ) -> None:
         """Prints what passes read, decided and did, from the journal that they have left."""
+        _check_options(action, {"--pass": number, "--last": last, "--of": of, "--to": to})
         found = Journal(
             journal or self._journal_of(config), skip_garbled=True, fixed=action == "scrub"
         )
@@ -154,6 +158,16 @@ class JournalCommands(CommandLine):
             raise SystemExit(DIFFERENT)
         if found.problems or any(each.skipped for each in passes) or not passes:
             raise SystemExit(NOT_ALL)
+
+
+def _check_options(action: str, given: Mapping[str, object]) -> None:
+    """CommandLineError for an option that does not go with the action, or with another one."""
+    for option in (name for name, value in given.items() if value is not None):
+        if action not in _GO_WITH[option]:
+            others = " or ".join(_GO_WITH[option])
+            raise CommandLineError(f"{option}: expected it with {others}, found {action}")
+    if given["--pass"] is not None and given["--last"] is not None:
+        raise CommandLineError("expected either --pass or --last, found both")
 
 
 def _print_differences(
