@@ -342,7 +342,7 @@ def test_the_service_until_a_signal(home, capsys):
     assert (url.startswith("http://127.0.0.1:"), code) == (True, 401)
     with pytest.raises(requests.ConnectionError):
         requests.post(url, timeout=30)
-    with pytest.raises(SystemExit, match="1"):
+    with pytest.raises(SystemExit, match="2"):
         cli.main(["serve_autostop", "-c", str(path), "--tls-key", str(path)])
     assert "expected --tls-cert and --tls-key together" in capsys.readouterr().err
 

@@ -307,6 +307,15 @@ def test_a_nodearray_of_several_sizes(azscale):
         assert " or some of 1 other bucket can be had\n" in azscale("explain", "low")
 
 
+def test_of_several_buckets_the_one_that_can_be_had_is_named(azscale):
+    """With its price, also in the list of what is known."""
+    arrays = {"htc": {"machine_types": [F4]}, "none": {"machine_types": [F4], "max_count": 0}}
+    with azscale.at(arrays, {"family_quotas": {"standardFSv2Family": 8}}):
+        first, *_ = json.loads(azscale("explain", F4, "-F", "json"))["causes"]
+        assert (first["code"], first["where"]) == ("Available", f"htc/{F4}")
+        assert first["text"] == "2 more nodes can be had, $0.20/h each"
+
+
 def test_names_that_there_are_not(azscale):
     """One line, with a guess; and what is expected where nothing is named."""
     with azscale.at() as site:

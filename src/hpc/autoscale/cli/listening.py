@@ -8,9 +8,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from collections.abc import Callable
 
-from hpc.autoscale.cli.argtypes import port_type
+from hpc.autoscale.cli.argtypes import CommandLineError, port_type
 from hpc.autoscale.cli.autoscaling import stop_on_signals
-from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.wsgi.server import WsgiServer
 
 _NOTICE_SECONDS = 0.5
@@ -29,11 +28,11 @@ def add_listening(parser: ArgumentParser, port: int) -> None:
 
 
 def tls_of(certificate: str | None, key: str | None) -> Tls | None:
-    """What the options of TLS say. ConfigurationException when one of them is missing."""
+    """What the options of TLS say. CommandLineError when one of them is missing."""
     if certificate is None and key is None:
         return None
     if certificate is None or key is None:
-        raise ConfigurationException("expected --tls-cert and --tls-key together, found only one")
+        raise CommandLineError("expected --tls-cert and --tls-key together, found only one")
     return certificate, key
 
 

@@ -63,7 +63,8 @@ def explain_buckets(name: str, buckets: Sequence[NodeBucket], scene: Scene) -> V
     if offers:
         said = _all_of(offers) if len(offers) > 1 else _the_one(*offers[0], len(plain) > 1)
         line = on_one_line(f"{names_of(plain)}: {said}")
-        return Verdict(about, Stand.HAS, "Available", line, (*_available(offers), *causes))
+        told = (*_available(offers, len(plain) > 1), *causes)
+        return Verdict(about, Stand.HAS, "Available", line, told)
     first = causes[0] if causes else Cause("BucketLimit", "no node can be had of it")
     line = f"{names_of(plain)}: no node can be had: {first.text}"
     return Verdict(about, Stand.WAITS, first.code, on_one_line(line), causes, until=first.until)
@@ -96,15 +97,14 @@ def _all_of(offers: Sequence[tuple[NodeBucket, int]]) -> str:
     return f"{', '.join(said[:-1])} or {said[-1]} can be had"
 
 
-def _available(offers: Sequence[tuple[NodeBucket, int]]) -> Iterator[Cause]:
-    """What can be had, a cause each; where it is one, the line has said of which and at what
-    price."""
+def _available(offers: Sequence[tuple[NodeBucket, int]], is_named: bool) -> Iterator[Cause]:
+    """What can be had, a cause each; of a bucket alone the line has said at what price."""
     for bucket, count in offers:
         text = f"{counted(count, 'more node')} can be had"
-        if len(offers) == 1:
-            yield Cause("Available", text)
-        else:
+        if is_named:
             yield Cause("Available", f"{text}{_price_of_each(bucket)}", name_of(bucket))
+        else:
+            yield Cause("Available", text)
 
 
 def _price_of_each(bucket: NodeBucket) -> str:
