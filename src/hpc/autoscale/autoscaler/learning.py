@@ -135,6 +135,26 @@ def hosts_listed_twice(driver: SchedulerDriver, hosts: Iterable[SchedulerNode]) 
     )
 
 
+def managed_nodes(node_mgr: NodeManager, nodes: Sequence[Node]) -> list[Node]:
+    """CycleCloud's nodes for nodes that may be known only as the scheduler reports them; where one
+    may be either of two, neither."""
+    if not nodes:
+        return []
+    identities = Identities(node for node in node_mgr.get_nodes() if node.managed)
+    found: list[Node] = []
+
+    def look_up(node: Node) -> None:
+        known = node if node.managed else identities.find(node)
+        if known is not None:
+            found.append(known)
+
+    def leave(node: Node, reason: str) -> None:
+        logging.warning("%s is not deleted: %s", node, reason)
+
+    try_each(nodes, look_up, leave)
+    return found
+
+
 def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:
     """The driver's node history; one that lets nothing be deleted where that cannot be used."""
     try:

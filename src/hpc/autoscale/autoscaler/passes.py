@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, hosts_alone, learning
-from hpc.autoscale.autoscaler.faults import Faults, name_of, try_each
+from hpc.autoscale.autoscaler.faults import Faults, name_of
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
@@ -38,7 +38,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import AWAY, Gate, Refusal, is_taken_back, key_of
-from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
+from hpc.autoscale.node.identity import claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodehistory.watching import Rhythm
@@ -262,7 +262,7 @@ class Pass:
                 holds.hosts_heard(self._witness.hosts_of(of_these))
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
         hopeless = [node for node in self._late if not node.assignments]
-        self._marked = _managed(calculator, marked)
+        self._marked = learning.managed_nodes(calculator.node_mgr, marked)
         for node in [*self._marked, *hopeless]:
             node.closed = True
         self._give_up(calculator, [*marked, *lost])
@@ -602,23 +602,3 @@ class Pass:
         booting = chain.from_iterable(self._given_back.values())
         reported = self._witness.reported_by(reading, booting)
         return wanted_again(self._given_back, self._jobs, reading[0], reported)
-
-
-def _managed(calculator: DemandCalculator, nodes: list[Node]) -> list[Node]:
-    """CycleCloud's nodes for nodes that may be known only as the scheduler reports them; where one
-    may be either of two, neither."""
-    if not nodes:
-        return []
-    identities = Identities(node for node in calculator.node_mgr.get_nodes() if node.managed)
-    found: list[Node] = []
-
-    def look_up(node: Node) -> None:
-        known = node if node.managed else identities.find(node)
-        if known is not None:
-            found.append(known)
-
-    def leave(node: Node, reason: str) -> None:
-        logging.warning("%s is not deleted: %s", node, reason)
-
-    try_each(nodes, look_up, leave)
-    return found
