@@ -88,6 +88,30 @@ def test_an_error_of_the_hook_is_a_note_and_tried_again(run, scheduler):
     assert len({name for name, _ in codes(scheduler)}) == 8
 
 
+@pytest.mark.parametrize("has_place", [False, True])
+def test_what_no_job_wants_is_told_to_drivers_that_have_a_place_for_it(run, scheduler, has_place):
+    """What request sets and drivers want of nodearrays is no job of the scheduler's."""
+    asks = {"has_place_for_requests": has_place}
+    scheduler.__class__ = type("Asking", (FakeScheduler,), asks)
+    scheduler.wanted_arrays = lambda config: [{"Name": "htc", "TargetCount": 11}]
+    (wish,) = run().unsatisfied
+    assert [told for told, _ in codes(scheduler)] == [wish.name] * has_place
+
+
+@pytest.mark.parametrize("place", ["has_place_for_verdicts", "has_place_for_requests"])
+def test_a_driver_that_cannot_say_whether_it_has_a_place_harms_no_pass(run, scheduler, place):
+    """The pass has done all that it is for by then: its summary has a note."""
+
+    def no_place(driver):
+        raise OSError("no connection")
+
+    scheduler.__class__ = type("Asking", (FakeScheduler,), {place: property(no_place)})
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+    summary = run()
+    assert (summary.ok, len(summary.created)) == (True, 10)
+    assert [note for note in summary.notes if "telling why jobs wait: " in note]
+
+
 @pytest.fixture
 def told_after(run, scheduler):
     """How many jobs of so many were told of after each of some passes."""

@@ -78,6 +78,19 @@ def test_it_decides_the_same_again(journal, tmp_path):
     is_same(journal, 6)
 
 
+def test_what_came_of_telling_why_jobs_wait_is_the_drivers_business(run, scheduler, now, tmp_path):
+    """The hook asks for the time, and fails: a replay has no driver, and decides the same."""
+
+    def explain(job, verdict):
+        now.sleep(clock.time() % 2 + 1)
+        raise OSError(f"no connection for {job.name}")
+
+    scheduler.explain_job = explain
+    scheduler.jobs = [a_job("big", nodes=50)]
+    assert [note for note in run(**ON).notes if "no connection for big" in note]
+    is_same(tmp_path / "journal", 1)
+
+
 def test_nothing_of_the_site_is_touched(journal, tmp_path):
     """Neither the history nor the journal itself."""
     files = [f for f in tmp_path.rglob("*") if f.is_file()]

@@ -149,14 +149,12 @@ class Pass:
     def _tell_why_jobs_wait(self) -> None:
         """Let the driver put it where users look, for jobs of which there is something new."""
         telling = Telling(self.driver, self.config.get("verdicts_file"))
-        if not telling.is_wanted:
-            return
         with nullcontext() if self._recorder is None else self._recorder.outside():
-            unsatisfied, set_aside = self.outcome["unsatisfied"], self.outcome["set_aside"]
-            has_names = self.driver.has_place_for_requests
-            jobs = [job for job in self._jobs if has_names or not isinstance(job, RequestJob)]
             try:
-                telling.tell(jobs, unsatisfied, set_aside)
+                if telling.is_wanted:
+                    has_names = self.driver.has_place_for_requests
+                    jobs = [j for j in self._jobs if has_names or not isinstance(j, RequestJob)]
+                    telling.tell(jobs, self.outcome["unsatisfied"], self.outcome["set_aside"])
             except Exception as error:  # noqa: BLE001  nothing depends on it
                 telling.notes.append(f"telling why jobs wait: {one_line(error)}")
         self.notes += telling.notes
