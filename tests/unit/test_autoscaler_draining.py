@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.fake_scheduler import cluster, idle_cluster, now, raising, run, scheduler
+from builders.nodes import a_planned_node
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.ccbindings.errors import BadRequest, CycleCloudUnreachable
+from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.nodehistory import NodeHistoryError, SQLiteNodeHistory
 from hpc.autoscale.node.nodehistory.draining import (
     TRANSITIONS,
@@ -90,6 +95,38 @@ def test_a_node_that_the_driver_does_not_let_in_stays_on_its_way_out(
     assert states() == {}
 
 
+def test_a_return_that_cannot_be_written_down_is_none(
+    run, scheduler, cluster, now, states, monkeypatch
+):
+    """The next process would not know of it, and asks the driver again."""
+    idle_cluster(cluster, run, now, count=1)
+    scheduler.answers["handle_draining"] = []
+    run()
+    scheduler.jobs = [a_job("new")]
+    with monkeypatch.context() as patch:
+        error = NodeHistoryError("the disk is full")
+        patch.setattr(SQLiteNodeHistory, "note_drains", raising(error))
+        assert run().undrained == ()
+    assert set(states().values()) == {"draining"}
+    scheduler.jobs = [a_job("new")]
+    assert run().undrained == ("htc-1",)
+
+
+def test_a_node_that_was_deallocated_is_forgotten_also_where_it_is_to_start_again(
+    run, scheduler, cluster, now, states
+):
+    """Where it is started again, nothing of before holds."""
+    idle_cluster(cluster, run, now, count=1)
+    scheduler.answers["handle_draining"] = []
+    run()
+    assert set(states().values()) == {"draining"}
+    node = cluster.nodes["htc-1"]
+    node.state = node.target_state = "Deallocated"
+    scheduler.jobs = [a_job("new")]
+    assert run(autoscale={"max_new_nodes_per_pass": 0}).deferred == ("htc-1",)
+    assert states() == {}
+
+
 def test_an_error_while_undraining_stops_no_pass(run, scheduler, cluster, now, states):
     """It is an error of the pass; other nodes are joined."""
     idle_cluster(cluster, run, now, count=1)
@@ -162,6 +199,16 @@ def test_a_delete_that_was_lost_is_not_called_off_by_demand(
     scheduler.jobs = [a_job("new")]
     summary = run()
     assert summary.undrained == ()
+    assert len(summary.created) == 1
+
+
+def test_states_that_cannot_be_read_stop_no_growth(run, scheduler, cluster, now, monkeypatch):
+    """They are an error of the pass, which goes on as if no node was on its way out."""
+    idle_cluster(cluster, run, now, count=1)
+    monkeypatch.setattr(SQLiteNodeHistory, "drains", raising(NodeHistoryError("it is locked")))
+    scheduler.jobs = [a_job("new", tasks=8)]
+    summary = run()
+    assert [error.phase for error in summary.errors] == ["reading the node history"]
     assert len(summary.created) == 1
 
 
@@ -240,3 +287,43 @@ def test_every_state_is_reached_and_can_be_left():
     before = {state for each in TRANSITIONS for state in each.before}
     assert after == set(DrainState)
     assert before == set(DrainState) - {DrainState.GONE}
+
+
+class Kept:
+    """A node history that keeps states in memory. The time is always 9."""
+
+    def __init__(self, states):
+        self.states = states
+
+    def drains(self):
+        return dict(self.states)
+
+    def note_drains(self, changes):
+        kept = {**self.states, **changes}
+        self.states = {node_id: drain for node_id, drain in kept.items() if drain is not None}
+
+    def now(self):
+        return 9.0
+
+
+@given(st.sampled_from([state for state in DrainState if state is not DrainState.GONE]), STATES)
+def test_what_is_kept_of_a_node_that_moves(before, to):
+    """A change that there is not changes no node; one that is none leaves the reason and the time.
+    The reason of before holds where none is given."""
+    moving, other = (a_planned_node(name=name, state="Ready") for name in ("htc-1", "htc-2"))
+    moving.delayed_node_id.node_id, other.delayed_node_id.node_id = "a1", "b2"
+    first = {} if before is DrainState.ACTIVE else {"a1": Drain(before, "idle", 5.0)}
+    for why in ({}, {"a1": "overdue"}):
+        history = Kept(first)
+        leaving = Leaving(history, [moving, other], Faults())
+        assert (leaving.state_of(moving), leaving.state_of(other)) == (before, DrainState.ACTIVE)
+        if before is not to and not may_become(before, to):
+            with pytest.raises(AutoscaleError, match=f"htc-1 is {before}, and cannot become {to}"):
+                leaving.move([moving], to, why)
+            assert history.states == first
+            continue
+        assert leaving.move([moving], to, why)
+        reason = why.get(key_of(moving)) or ("idle" if first else "")
+        expected = first if before is to else {"a1": Drain(to, reason, 9.0)}
+        assert history.states == ({} if to in (DrainState.ACTIVE, DrainState.GONE) else expected)
+        assert leaving.state_of(moving) is (DrainState.ACTIVE if to is DrainState.GONE else to)

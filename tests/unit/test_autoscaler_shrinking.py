@@ -325,13 +325,18 @@ def test_without_any_usable_job_nothing_is_idle(run, scheduler, cluster, now):
 
 
 def test_without_history_nothing_is_idle(run, scheduler, cluster, now, monkeypatch):
-    """When the history cannot be written nobody knows how long a node has been idle."""
+    """When the history cannot be written nobody knows how long a node has been idle: not even those
+    that were idle for long enough by the pass before are drained."""
     idle_cluster(cluster, run, now)
+    scheduler.answers["handle_draining"] = []
+    assert len(run().idle) == 3
+    scheduler.calls.clear()
+    scheduler.answers.clear()
     history = scheduler.new_node_history({})
     monkeypatch.setattr(history, "update", raising(OSError("disk full")))
     summary = run()
-    assert (summary.deleted, summary.ok) == ((), False)
-    assert "handle_draining" not in scheduler.calls[-3:]
+    assert (summary.idle, summary.deleted, summary.ok) == ((), (), False)
+    assert "handle_draining" not in scheduler.calls
 
 
 def test_a_listing_that_is_no_evidence_ends_the_pass(run, scheduler, cluster, now, monkeypatch):

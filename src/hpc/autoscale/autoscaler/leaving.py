@@ -59,8 +59,8 @@ class Leaving:
         return self._write(changes)
 
     def take_back(self, driver: SchedulerDriver, nodes: Sequence[Node]) -> tuple[str, ...]:
-        """Let those of the nodes be active again that are wanted: the names of those that the
-        driver let in. That comes before anything is created."""
+        """Let those of the nodes, which exist, be active again that are wanted: the names of those
+        that the driver let in. That comes before anything is created."""
         wanted = [node for node in nodes if self._is_wanted(node)]
         if not wanted:
             return ()
@@ -76,7 +76,7 @@ class Leaving:
     def _is_wanted(self, node: Node) -> bool:
         """Whether work was placed on a node that is on its way out, beside what ran there, or it
         is to be kept alive."""
-        if key_of(node) not in self._ran or not node.exists:
+        if key_of(node) not in self._ran:
             return False
         return node.keep_alive or not self._ran[key_of(node)].issuperset(node.assignments)
 
