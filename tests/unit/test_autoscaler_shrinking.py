@@ -7,6 +7,7 @@ import pytest
 from builders.fake_scheduler import IDLE, cluster, idle_cluster, now, raising, run, scheduler
 from builders.nodes import an_htc_cluster
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.ccbindings.errors import CycleCloudUnreachable
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.job import Job
@@ -491,10 +492,49 @@ def test_the_share_is_configured(run, scheduler, cluster, now, share, gone):
     assert len(run(autoscale={"max_delete_share": share}).deleted) == gone
 
 
-def test_a_share_that_is_none_is_refused(scheduler):
-    """With what was expected."""
-    with pytest.raises(ConfigurationException, match=r"max_delete_share: expected a number from 0"):
-        Autoscaler({"autoscale": {"max_delete_share": 50}}, scheduler)
+@pytest.mark.parametrize(("above", "gone"), [(4, 4), (3, 2), (0, 2)])
+def test_how_many_nodes_make_a_cluster_large_is_configured(
+    run, scheduler, cluster, now, above, gone
+):
+    """The share counts where there are more than so many."""
+    idle_cluster(cluster, run, now, count=4)
+    assert len(run(autoscale={"max_delete_share_above": above}).deleted) == gone
+
+
+COUNTS = ("max_new_nodes_per_pass", "max_deletes_per_pass", "max_delete_share_above")
+NO_LIMITS = [
+    *((key, value, "a whole number, 0 or more") for key in COUNTS for value in (-1, True, "3")),
+    *(("min_idle_passes", value, "a whole number from 0 to 20") for value in (-1, True, None)),
+    *(("max_delete_share", value, "a number from 0 to 1") for value in (50, -0.1, True, "0.5")),
+    *(("min_lifetime", value, "a number of seconds, 0 or more") for value in (-4, "long")),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "expected"), NO_LIMITS)
+@pytest.mark.parametrize("by", ["configuration", "driver"])
+def test_a_limit_that_is_none_is_refused(run, scheduler, by, key, value, expected):
+    """With what was expected, also where a driver has written it."""
+    section = {"autoscale": {key: value}}
+    with pytest.raises(ConfigurationException, match=rf"autoscale\.{key}: expected {expected}"):
+        if by == "configuration":
+            Autoscaler(section, scheduler)
+        else:
+            scheduler.preprocess_config = lambda config: {**config, **section}
+            run()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 1.0])
+def test_the_least_limits_are_limits(limit):
+    """What is not said is another one, or none."""
+    keys = (*COUNTS, "max_delete_share", "min_idle_passes", "min_lifetime")
+
+    def limits(section):
+        facts = facts_of_the_loop({"autoscale": section})
+        counts = (facts.max_new, facts.max_deletes, facts.share_above)
+        return (*counts, facts.max_share, facts.min_idle_passes, facts.min_lifetime)
+
+    assert limits(dict.fromkeys(keys, limit)) == (limit,) * 6
+    assert limits({}) == (None, None, 20, 0.5, 2, 0)
 
 
 def test_an_idle_node_stays_where_nodes_like_it_are_created(run, scheduler, cluster, now):

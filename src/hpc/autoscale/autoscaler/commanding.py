@@ -18,8 +18,8 @@ from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading
+from hpc.autoscale.config import check_config
 from hpc.autoscale.config.clusters import split_name
-from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import Asker, Clearance, Command, Facts, Gate, Why, key_of
@@ -45,44 +45,18 @@ pass carries out what was planned and nothing else."""
 
 def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
     """What the gate is told at the start of a pass: who asks, and the limits of the section
-    `autoscale`. ConfigurationException for a limit that is none."""
+    `autoscale`. ConfigurationException for a limit that is none: a driver may have written it."""
     section = config.get("autoscale") or {}
+    check_config({"autoscale": section})
     facts = Facts(Asker.LOOP)
-    facts.max_new = _count(section, "max_new_nodes_per_pass")
-    facts.max_deletes = _count(section, "max_deletes_per_pass")
-    facts.max_share = _share(section, "max_delete_share", MAX_DELETE_SHARE)
+    facts.max_new = section.get("max_new_nodes_per_pass")
+    facts.max_deletes = section.get("max_deletes_per_pass")
+    facts.max_share = section.get("max_delete_share", MAX_DELETE_SHARE)
+    facts.share_above = section.get("max_delete_share_above", facts.share_above)
+    facts.min_idle_passes = section.get("min_idle_passes", MIN_IDLE_PASSES)
+    facts.min_lifetime = section.get("min_lifetime") or 0.0
     facts.bounds = config.get(BOUNDS)
-    above = _count(section, "max_delete_share_above")
-    if above is not None:
-        facts.share_above = above
-    passes = _count(section, "min_idle_passes")
-    facts.min_idle_passes = MIN_IDLE_PASSES if passes is None else passes
-    facts.min_lifetime = float(section.get("min_lifetime") or 0)
     return facts
-
-
-def _count(section: Mapping[str, Any], key: str) -> int | None:
-    """A number of nodes; None where there is none."""
-    value = section.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ConfigurationException(
-            f"autoscale.{key}: expected a whole number, 0 or more, found {value!r}"
-        )
-    return value
-
-
-def _share(section: Mapping[str, Any], key: str, otherwise: float) -> float | None:
-    """A part of the nodes, from 0 to 1; None where the configuration says null."""
-    value = section.get(key, otherwise)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ConfigurationException(
-            f"autoscale.{key}: expected a number from 0 to 1, found {value!r}"
-        )
-    return float(value)
 
 
 def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Names:
