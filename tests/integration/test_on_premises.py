@@ -267,6 +267,23 @@ def test_hosts_are_served_while_cyclecloud_cannot_be_read(site):
     assert sum(site.ran.values()) == 5
 
 
+def test_only_hosts_that_got_work_are_joined_while_cyclecloud_cannot_be_read(site, tmp_path):
+    """Not those of the scheduler alone, and not idle ones; no file of the cloud is written."""
+    site.run(0)
+    joined = []
+    site.queue.add_nodes_to_cluster = lambda nodes: joined.append([n.name for n in nodes]) or nodes
+    site.queue.busy = ["elsewhere"]
+    site.queue.wanted = 1
+    site.simulator.faults.add("status", status=500)
+    files = [tmp_path / name for name in ("requests.db", "backoff.db", "gangs.db")]
+    before = [file.read_bytes() if file.exists() else None for file in files]
+    with pytest.raises(CycleCloudError):
+        Autoscaler(site.config, site.queue).run_once()
+    assert [f"start {name}" for names in joined for name in names] == list(site.ran)
+    assert len(site.ran) == 1
+    assert [file.read_bytes() if file.exists() else None for file in files] == before
+
+
 def test_hosts_are_served_while_none_of_several_clusters_answers(site):
     site.config["clusters"] = [{"name": "a", **site.simulator.connection("c")}]
     for key in ("cluster_name", "url", "username", "password"):
