@@ -110,6 +110,20 @@ def test_no_work_is_planned_on_a_host_that_the_driver_takes_out(cluster, schedul
     assert scheduler.given["add_nodes_to_cluster"] == ["tux"]
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_node_whose_host_the_driver_takes_out_is_joined_again(cluster, scheduler, own):
+    """It is there, and takes work: only the scheduler does not know it any more."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    node_id = cluster.nodes["htc-1"].delayed_node_id.node_id
+    scheduler.hosts = [a_host("host-1", ncpus=4, ccnodeid=node_id)]
+    scheduler.jobs = [a_job()]
+    scheduler.validate_nodes = lambda hosts, nodes: hosts.clear()
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    how = {"new_calculator": own_calculator} if own else {}
+    summary = Autoscaler(config, scheduler, **how).run_once()
+    assert (summary.created, summary.joined) == ((), ("htc-1",))
+
+
 def test_no_work_is_planned_on_a_host_that_is_marked_for_deletion(run, scheduler):
     """Its VM is lost, and the driver has forgotten it; one that it keeps is as good as any."""
     scheduler.hosts = [a_host("lost", ncpus=4)]
