@@ -313,14 +313,19 @@ def test_unknown_is_not_idle(run, scheduler, cluster, now):
     assert "connection refused" in str(summary)
 
 
-def test_without_any_usable_job_nothing_is_idle(run, scheduler, cluster, now):
-    """When every job is bad nobody knows what is wanted; one good one is enough."""
+@pytest.mark.parametrize("known", ["a job", "what the driver wants"])
+def test_without_any_usable_job_nothing_is_idle(run, scheduler, cluster, now, known):
+    """When every job is bad nobody knows what is wanted; one good one is enough, or a driver that
+    wants nodearrays."""
     idle_cluster(cluster, run, now)
     scheduler.jobs = ["bad", "bad"]
     summary = run()
     assert (summary.idle, summary.ok) == ((), False)
     assert "not one of 2 could be used" in str(summary)
-    scheduler.jobs = ["bad", a_job(tasks=4)]
+    if known == "a job":
+        scheduler.jobs = ["bad", a_job(tasks=4)]
+    else:
+        scheduler.wanted_arrays = lambda config: [{"Name": "htc", "TargetCount": 1}]
     summary = run()
     assert (len(summary.idle), summary.ok) == (2, True)
 
