@@ -159,6 +159,17 @@ def test_an_idle_worker_is_stopped_once_and_never_the_host_deleted(site):
     assert site.run(2).hosts_started == ("rack-2",)
 
 
+def test_no_more_hosts_are_drained_than_may_be_stopped(site):
+    """A limit of nodes that go in one pass counts hosts too: what is drained and stays is of no use
+    to anybody."""
+    site.run(2)
+    site.config["autoscale"] = {"max_deletes_per_pass": 1}
+    stopped = [site.run(0, after=after).hosts_stopped for after in (IDLE, 30, 30)]
+    assert max(map(len, stopped)) == 1
+    assert site.queue.drained == [name for names in stopped for name in names]
+    assert len(site.queue.drained) == 2
+
+
 def test_a_worker_at_work_is_not_stopped(site):
     """Neither by the first reading nor by the second one."""
     site.run(2)
@@ -268,9 +279,12 @@ def test_hosts_are_served_while_cyclecloud_cannot_be_read(site):
 
 
 def test_only_hosts_that_got_work_are_joined_while_cyclecloud_cannot_be_read(site, tmp_path):
-    """Not those of the scheduler alone, and not idle ones; no file of the cloud is written."""
+    """Not those of the scheduler alone, and not idle ones. No file of the cloud is written, and the
+    driver is not asked whose hosts are lost."""
     site.run(0)
     joined = []
+    compared = []
+    site.queue.validate_nodes = lambda hosts, nodes: compared.append(hosts)
     site.queue.add_nodes_to_cluster = lambda nodes: joined.append([n.name for n in nodes]) or nodes
     site.queue.busy = ["elsewhere"]
     site.queue.wanted = 1
@@ -280,7 +294,7 @@ def test_only_hosts_that_got_work_are_joined_while_cyclecloud_cannot_be_read(sit
     with pytest.raises(CycleCloudError):
         Autoscaler(site.config, site.queue).run_once()
     assert [f"start {name}" for names in joined for name in names] == list(site.ran)
-    assert len(site.ran) == 1
+    assert (len(site.ran), compared) == (1, [])
     assert [file.read_bytes() if file.exists() else None for file in files] == before
 
 

@@ -156,6 +156,23 @@ def test_empty_lists_that_are_always_the_same_are_warned_of_once(config, schedul
     assert caplog.text.count("it will never see a job") == 1
 
 
+@pytest.mark.parametrize("known_by", ["another list", "a stamp", "a job"])
+def test_whoever_has_read_anew_is_not_warned_of(config, scheduler, caplog, known_by):
+    """That there is nothing is known where an empty list is another one than before, or the driver
+    says that the answer is."""
+    stamps = iter(range(100))
+    if known_by == "a stamp":
+        scheduler.reading_stamp = lambda: next(stamps)
+    autoscaler = Autoscaler(config, scheduler)
+    for _ in range(3):
+        if known_by == "another list":
+            scheduler.jobs, scheduler.hosts = [], []
+        elif known_by == "a job":
+            scheduler.jobs[:] = [a_job()]
+        assert autoscaler.run_once().ok
+    assert "never see a job" not in caplog.text
+
+
 def test_the_loop_goes_on_when_the_driver_reads_again(config, scheduler, now):
     """A stale reading is a failed pass like any other."""
     stop = threading.Event()
@@ -178,6 +195,32 @@ def test_the_loop_goes_on_when_the_driver_reads_again(config, scheduler, now):
 
 
 # -- before a deletion
+
+
+@pytest.mark.parametrize("kept", ["jobs", "hosts"])
+def test_what_was_read_before_deleting_is_not_the_reading_of_the_next_pass(
+    config, cluster, run, now, kept
+):
+    """The jobs and hosts of both looks are of the pass before."""
+    idle_cluster(cluster, run, now, count=2)
+    answers = []
+
+    class Late(FakeScheduler):
+        def _read_jobs_and_nodes(self, config):
+            jobs = [a_job("one")] if kept == "jobs" else []
+            for job in jobs:
+                job.metadata["job_state"] = "running"
+            hosts = [a_host("host-1", "one"), a_host("host-2")]
+            answers.append((jobs, hosts))
+            # the third answer has what the second one had
+            parts = answers[1 if len(answers) == 3 else -1]
+            return (parts[0], hosts) if kept == "jobs" else (jobs, parts[1])
+
+    autoscaler = Autoscaler({**config, "autoscale": {"min_idle_passes": 0}}, Late())
+    assert autoscaler.run_once().deleted == ("htc-2",)
+    assert len(answers) == 2
+    with pytest.raises(StaleReading, match="job one" if kept == "jobs" else "host-1"):
+        autoscaler.run_once()
 
 
 def test_another_driver_is_asked_before_deleting(config, cluster, run, now):
