@@ -84,7 +84,12 @@ def test_nothing_is_left_out(scenario):
             packs = job.packing_strategy == "pack" and job.to_dict()["constraints"]
             words = ("'or'", "'xor'", "node.name", "node.hostname", "capacity-failure-backoff")
             chooses = any(word in repr(job.to_dict()) for word in words)
-            if packs and not chooses and job._compile().expr.monotone and job.iterations_remaining:
+            if (
+                packs
+                and not chooses
+                and job.compiled_constraints().expr.monotone
+                and job.iterations_remaining
+            ):
                 assert not world.calculator._add_job(job)
         assert world.picture() == before
 

@@ -542,6 +542,15 @@ def test_the_least_limits_are_limits(limit):
     assert limits({}) == (None, None, 20, 0.5, 2, 0)
 
 
+def test_limits_are_numbers_however_they_are_written():
+    """Counts are whole numbers, also written as 3.0; seconds may be a text."""
+    written = {**dict.fromkeys(COUNTS, 3.0), "min_idle_passes": 3.0, "min_lifetime": "60"}
+    facts = facts_of_the_loop({"autoscale": written})
+    counts = (facts.max_new, facts.max_deletes, facts.share_above, facts.min_idle_passes)
+    assert [str(count) for count in counts] == ["3"] * 4
+    assert facts.min_lifetime == 60
+
+
 def test_an_idle_node_stays_where_nodes_like_it_are_created(run, scheduler, cluster, now):
     """A job that cannot use it, and needs one like it, would else come and go with it."""
     idle_cluster(cluster, run, now, count=1)

@@ -29,6 +29,6 @@ def test_no_id_is_taken_of_what_nobody_keeps():
 
 def test_such_an_id_is_found():
     """And that of something with a name is not."""
-    assert ids_of_passing_objects(ast.parse("known[id(job._compile())] = id(job)")) == [
-        "id(job._compile())"
+    assert ids_of_passing_objects(ast.parse("known[id(job.compiled_constraints())] = id(job)")) == [
+        "id(job.compiled_constraints())"
     ]

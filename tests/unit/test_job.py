@@ -165,9 +165,9 @@ def test_added_constraints_count():
 def test_jobs_that_say_the_same_share_what_was_understood():
     """But not their constraint objects."""
     one, other = (Job(n, {"ncpus": 1, "exclusive": True}) for n in "ab")
-    assert one._compile() is not None
+    assert one.compiled_constraints() is not None
     third = Job("c", {"ncpus": 1, "exclusive": True})
-    assert other._compile() is third._compile()
+    assert other.compiled_constraints() is third.compiled_constraints()
     assert one._constraints[0] is not other._constraints[0]
 
 

@@ -49,14 +49,19 @@ def facts_of_the_loop(config: Mapping[str, Any]) -> Facts:
     section = config.get("autoscale") or {}
     check_config({"autoscale": section})
     facts = Facts(Asker.LOOP)
-    facts.max_new = section.get("max_new_nodes_per_pass")
-    facts.max_deletes = section.get("max_deletes_per_pass")
+    facts.max_new = _whole(section.get("max_new_nodes_per_pass"))
+    facts.max_deletes = _whole(section.get("max_deletes_per_pass"))
     facts.max_share = section.get("max_delete_share", MAX_DELETE_SHARE)
-    facts.share_above = section.get("max_delete_share_above", facts.share_above)
-    facts.min_idle_passes = section.get("min_idle_passes", MIN_IDLE_PASSES)
-    facts.min_lifetime = section.get("min_lifetime") or 0.0
+    facts.share_above = int(section.get("max_delete_share_above", facts.share_above))
+    facts.min_idle_passes = int(section.get("min_idle_passes", MIN_IDLE_PASSES))
+    facts.min_lifetime = float(section.get("min_lifetime") or 0)
     facts.bounds = config.get(BOUNDS)
     return facts
+
+
+def _whole(number: float | None) -> int | None:
+    """A whole number that JSON may have as 3.0."""
+    return None if number is None else int(number)
 
 
 def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Names:

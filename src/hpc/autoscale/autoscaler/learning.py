@@ -23,6 +23,7 @@ from hpc.autoscale.autoscaler.summary import (
     Explanation,
     SetAsideJob,
     UnsatisfiedJob,
+    name_of_job,
     stuck_jobs,
 )
 from hpc.autoscale.collector import collecting_seldom
@@ -330,8 +331,9 @@ class _Listener:
 
     def set_aside(self, job: Job, reason: str) -> None:
         """Keep and log why a job could not be looked at."""
-        name = getattr(job, "name", None) or repr(job)
-        aside = SetAsideJob(name, reason, is_running(job), isinstance(job, UnusableHost))
+        aside = SetAsideJob(
+            name_of_job(job), reason, is_running(job), isinstance(job, UnusableHost)
+        )
         self.found[id(job)] = aside
         logging.warning("%s is set aside: %s", aside.about, reason)
 
@@ -391,7 +393,7 @@ def _explain(
     explained = []
     for outcome in short:
         job = outcome.job
-        alike = (job._compile(), job.node_count, job.colocated)
+        alike = (job.compiled_constraints(), job.node_count, job.colocated)
         cause = known.get(alike)
         if cause is None:
             kind_of = functools.partial(explainer.kind_of, alike[0])

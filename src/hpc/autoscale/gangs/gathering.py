@@ -383,7 +383,7 @@ class Gangs:
     def _serves(self, place: Place, job: Job, node_mgr: NodeManager, exactly: bool = False) -> bool:
         """Whether a job may be on new nodes of the offer of a place, or of that place `exactly`.
         One that may not has nothing to do with what came short there."""
-        key = (job._compile(), place if exactly else place.offer)
+        key = (job.compiled_constraints(), place if exactly else place.offer)
         if key not in self._serving:
             buckets = (
                 bucket

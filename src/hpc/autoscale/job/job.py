@@ -211,7 +211,7 @@ class Job:
         _assign(added, self.name)
         self._constraints.extend(added)
 
-    def _compile(self, own: bool = False) -> Compiled:
+    def compiled_constraints(self, own: bool = False) -> Compiled:
         """The constraints as the engine takes them; `own`: of objects that know the job's name."""
         if own or self.__parsed is not None:
             return compile_constraints(self._constraints)
@@ -256,14 +256,14 @@ class Job:
             done, where = [f"job {self.name} has nothing left to place"], node_mgr._placer.where()
             nothing = AllocationResult[Any]("NothingRequested", reasons=done, where=where)
             return Outcome(node_mgr, self, 0, nothing)
-        compiled = self.__compiled if self.__parsed is None else self._compile()
+        compiled = self.__compiled if self.__parsed is None else self.compiled_constraints()
         if not allow_existing:
             new_only = get_constraints([{"node.exists": False}])
             compiled = compile_constraints([*new_only, *self._constraints])
         placer, result = node_mgr._placer, None
         plan = None if explain else placer.place_at_once(compiled, request, self.__name)
         if plan is None:
-            own = partial(self._compile, own=True)
+            own = partial(self.compiled_constraints, own=True)
             slots = self.iterations if all_or_nothing else request.units
             failed_as = (_REFUSED_AS[all_or_nothing], slots) if is_queued else None
             result = placer.place(Ask(compiled, request, self.__name, failed_as, own))
@@ -292,8 +292,8 @@ class Job:
 
     def _ask(self) -> Ask:
         """The demand for what remains of a job of a queue."""
-        own = partial(self._compile, own=True)
-        return Ask(self._compile(), self.remaining, self.__name, own=own)
+        own = partial(self.compiled_constraints, own=True)
+        return Ask(self.compiled_constraints(), self.remaining, self.__name, own=own)
 
     def part(self, node_count: int, where: Sequence[Any]) -> Job:
         """A job of this name for so many of its nodes that meet further constraints, anywhere."""
