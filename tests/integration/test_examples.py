@@ -224,6 +224,18 @@ def test_job_files(job_files):
     assert job_files.nodes() == {}
 
 
+def test_the_journal_counts_wishes_as_the_pass_does(job_files):
+    """A wish that waits is one of the jobs of its pass, though no scheduler has it."""
+    job(job_files, "17", request_cpus=3)
+    job(job_files, "18", request_cpus=3, nodearray="nowhere")
+    code, said = azscale(job_files, "autoscale")
+    assert code == 0 and "2 jobs, 1 not satisfied" in said
+    code, said = azscale(job_files, "journal", "show")
+    columns, row = (line.split() for line in said.splitlines())
+    shown = dict(zip(columns, row, strict=False))  # nothing is said of it
+    assert (code, shown["JOBS"], shown["WAITING"]) == (0, "2", "1")
+
+
 def test_what_job_files_say_of_time_is_in_the_journal(job_files, capsys):
     """So that `azscale simulate` knows it. No pass sees them wait, so nothing is said of waits."""
     assert azscale(job_files, "autoscale")[0] == 0

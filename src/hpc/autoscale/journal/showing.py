@@ -36,7 +36,7 @@ def _row(record: PassRecord, joined: int) -> list[Any]:
         record.number,
         in_utc(record.at),
         "?" if "nodes" in record.unread else len(record.nodes),
-        "?" if "jobs" in record.unread else len(record.jobs),
+        "?" if "jobs" in record.unread else record.did.get("jobs", len(record.jobs)),
         "?" if "jobs" in record.unread else _waiting(record),
         _sum(record, "create", "start"),
         joined,
