@@ -151,8 +151,11 @@ def run_program(program, directory):
 
 
 SLURM = """\
-17 8
-18_1 120
+17 8 Resources
+18_1 120 Priority
+19 1 JobHeldUser
+20 1 Dependency
+21 1 BeginTime
 """
 PBS = """\
 
@@ -169,6 +172,7 @@ job-ID  prior   name       user         state submit/start at     queue       sl
 -----------------------------------------------------------------------------------------------
      17 0.00000 solve      ann          qw    11/28/2026 23:00:00                 8
      18 0.00000 solve      ann          qw    11/28/2026 23:00:01               120 1
+     19 0.00000 solve      ann          hqw   11/28/2026 23:00:02                 1
 """
 
 
