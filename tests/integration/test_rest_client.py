@@ -6,9 +6,10 @@ import logging
 import re
 
 import pytest
+import requests
 
 from builders.scripted_server import Answer, FakeTime, ScriptedServer, serving
-from hpc.autoscale.ccbindings import clusters, errors
+from hpc.autoscale.ccbindings import clusters, deadlines, errors
 from hpc.autoscale.ccbindings.models import NodeManagementRequest
 from hpc.autoscale.ccbindings.pacing import NotBefore, Pacing
 from hpc.autoscale.ccbindings.session import Session
@@ -395,6 +396,26 @@ def test_a_change_asked_of_a_silent_server_takes_no_more_tries_than_a_read(
         clusters.shutdown_nodes(session, "c", NodeManagementRequest(names=["htc-1"]))
     assert [seen.path for seen in server.requests] == [shutdown, NODES, NODES]
     assert (len(caplog.records), slept) == (3, [])
+
+
+def test_loading_the_http_library_is_not_waiting_for_an_answer(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long it takes: where nobody listens, nothing is said of a wait."""
+    now = [0.0]
+
+    def load() -> requests.Session:
+        now[0] += 5.0
+        return requests.Session()
+
+    monkeypatch.setattr(deadlines, "punctual_session", load)
+    pacing = Pacing(attempts=1, now=lambda: now[0])
+    with caplog.at_level(logging.WARNING), pytest.raises(errors.CycleCloudUnreachable) as raised:
+        Session("http://127.0.0.1:1", "u", "p", pacing=pacing).read(NODES)
+    assert raised.value.waited == 0.0
+    (record,) = caplog.records
+    assert "(waited 0.0 s; try 1 of 1)" in record.getMessage()
+    assert record.name != "cyclecloud.waits"
 
 
 def impatient(server: ScriptedServer, attempts: int) -> tuple[Session, list[float]]:

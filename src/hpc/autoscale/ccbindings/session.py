@@ -111,6 +111,7 @@ class Session:
         self._await_turn(method, path)
         url = self.url + path + _encoded(query)
         logging.debug("%s %s", method, url)
+        self._transport.prepare()
         began = self.pacing.now()
         try:
             reply = self._transport.exchange(method, url, body)

@@ -73,6 +73,11 @@ class Transport:
         """`text` without the password, in any of the forms in which it may come back."""
         return self._hide(text)
 
+    def prepare(self) -> None:
+        """Load the HTTP library, the first time. That can take a second, and is no time in which a
+        server did not answer."""
+        self._connection()
+
     def exchange(self, method: str, url: str, body: str | None) -> Reply:
         """Send a request and receive its reply; every failure becomes CycleCloudUnreachable."""
         import http.client
