@@ -14,6 +14,7 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.gangs.file import GangFile
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.journal.reader import Journal
+from hpc.autoscale.results.verdicts import Stand
 
 ONE = {"htc": {"machine_types": [F2], "placement_groups": ["a", "b"]}}
 TWO = {"htc": {"machine_types": [F2, F4], "placement_groups": ["a", "b"]}}
@@ -203,6 +204,20 @@ def test_a_gang_that_may_not_be_there_has_nothing_to_do_with_what_came_short(tmp
         assert sum(made) >= 6
 
 
+def test_a_gang_that_no_try_can_help_is_not_said_to_wait_for_one(tmp_path):
+    """It may be where another came short; that it is too large for a limit is what it is told."""
+    with short_site(tmp_path, {"htc": {**ONE["htc"], "max_count": 20}}) as site:
+        site.new_jobs = lambda: [a_gang(), a_gang("huge", nodes=40)]
+        _, summary = passes(site, 13)
+        waits, never = (job.verdict for job in summary.unsatisfied)
+        assert waits.line.startswith("Job mpi waits: gang mpi came short in htc/")
+        assert (never.stand, never.code) == (Stand.NEVER, "NodearrayLimit")
+        assert never.causes[-1].code == "GangGathers"
+        said = "can never run: the limit of nodearray htc allows 20 nodes in all, and 40 are needed"
+        assert never.line == f"Job huge {said}"
+        assert f"1 job (huge) {said}" in str(summary)
+
+
 def test_when_a_gang_has_to_have_the_rest_is_in_its_verdict(tmp_path):
     """As a unix time, beside the words; at its deadline it is when it may try again."""
     with short_site(tmp_path) as site:
@@ -303,6 +318,7 @@ DRIVER = """
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.journal.reader import Journal
+from hpc.autoscale.results.verdicts import Stand
 
 
 class One(GenericDriver):

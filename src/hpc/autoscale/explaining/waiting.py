@@ -32,16 +32,18 @@ def verdict_on_waiting(
 def verdict_of(name: str, found: Sequence[Found], of_gang: GangNews | None = None) -> Verdict:
     """The verdict on a job that has these things in its way."""
     about, causes = f"job {name}", causes_of(found)
+    is_never = bool(found) and found[0].is_never
     if of_gang:
         code = CODES["GangGathers"]
         # room there may be, and the next pass asks for none of it
         others = (each for each in causes if each.code != "RoomByNow")
         news = Cause("GangGathers", of_gang.text, nearness=code.nearness, until=of_gang.until)
-        causes = (news, *others)
+        # what is known of tries says nothing to one that no try can help
+        causes = (*others, news) if is_never else (news, *others)
     if not causes:
         causes = (_nothing_known(found),)
     first = causes[0]
-    stand = Stand.WAITS if of_gang or not found or not found[0].is_never else Stand.NEVER
+    stand = Stand.NEVER if is_never else Stand.WAITS
     return Verdict(
         about, stand, first.code, line_of(about, stand, first), causes, until=first.until
     )
