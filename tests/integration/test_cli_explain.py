@@ -41,6 +41,9 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         assert "is Preparing: it boots for 25 s, of 30 min at most, for 17" in azscale(
             "explain", "node:htc-1"
         )
+        assert "waits for node htc-1, which boots (Preparing for 25 s, 30 min" in azscale(
+            "explain", "17"
+        )
         site.wait(60)
         site.run()
         assert "is Ready: it has work: 17" in azscale("explain", "htc-1"), azscale.errors
@@ -57,6 +60,8 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         said = azscale("explain", "htc-1")
         assert "is Ready: the next pass deletes it: it has no work for 5 min" in said
         assert "what would spare it: a job that fits it" in said
+        found = json.loads(azscale("explain", "htc-1", "-F", "json"))
+        assert [each["code"] for each in found["causes"]] == ["Goes"]
         site.simulator.cluster("c").edit("htc-1", KeepAlive=True)
         assert "it is to be kept alive" in azscale("explain", "htc-1")
         site.simulator.cluster("c").edit("htc-1", KeepAlive=False)
@@ -65,6 +70,7 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         assert (found["about"], found["code"]) == ("node htc-1", "Failed")
         assert "it has failed: disk broken" in found["line"]
         assert found["causes"][0]["said"] == "disk broken"
+        assert "the server says" not in azscale("explain", "htc-1")
 
 
 def test_until_when_a_gang_gathers(azscale):
@@ -450,6 +456,7 @@ def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
         assert (fix["amount"], fix["is_least"], fix["is_certain"]) == (2, True, True)
         # its deadline may come first, and then it is given up there
         assert not fixes["wait"]["is_certain"]
+        assert "it takes no more work now: a job takes it whole" in azscale("explain", "htc-1")
         ask_for(3)
         assert "Job 17 waits: gang 17 has 2 of 4 nodes" in azscale("explain", "17")
         ask_for(2)
@@ -478,6 +485,8 @@ def test_what_would_let_a_size_be_used(azscale, reason, said):
         site.new_jobs = lambda: [Job("17", {"node.vm_size": F4})]
         shown = " ".join(azscale("explain", "17").split())
         assert f"- may help: {said} (a node costs $0.20/h)" in shown
+        causes = json.loads(azscale("explain", "17", "-F", "json"))["causes"]
+        assert sorted(each["count"] for each in causes) == [1, 3]
 
 
 def test_what_is_there_is_told_of_where_nothing_can_be_started(azscale):

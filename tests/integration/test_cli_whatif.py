@@ -12,6 +12,7 @@ from builders.several_clusters import SIZE, several_clusters
 from builders.simulated_cloud import F4, World, a_description
 from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.traces.binding import SimulatedBinding
 
 
@@ -83,6 +84,18 @@ def test_what_the_server_says_less_stands(site):
     assert asked(site, "quota.standardFSv2Family=10000")["then"]["nodes_after"] == 2
 
 
+@pytest.mark.parametrize(("size", "placed"), [(3, 0), (4, 4)])
+def test_groups_are_no_larger_than_scale_sets(grid, size, placed):
+    """However many nodes a nodearray may have then."""
+    array = {"machine_types": [F4], "max_count": 2, "max_placement_group_size": size}
+    grid.cluster = SimulatedBinding(World(a_description({"hpc": array})).cluster)
+    wish = {"in-a-placement-group": True}
+    gang = Job("gang", wish, node_count=4, colocated=True)
+    grid.scheduler.jobs.append(gang.to_dict())
+    found = asked(grid, "nodearray.hpc.max_count=9")
+    assert (found["now"]["nodes_after"], found["then"]["nodes_after"]) == (0, placed)
+
+
 def test_a_quota_of_spot_nodes(site):
     """Has a name of its own."""
     found = asked(site, "quota.spot.westus2=8")["then"]
@@ -145,7 +158,7 @@ def test_jobs_that_can_never_run(site):
         ("quoat.westus2=5", "did you mean 'quota'?"),
         ("autoscale.max_new_nodes=5", "did you mean 'max_new_nodes_per_pass'?"),
         ("idle_timeout=-5", "idle_timeout"),
-        ("idle_timeout.htc.x=5", "idle_timeout.htc"),
+        ("idle_timeout.htc.x=5", "x: idle_timeout.htc is 300, and has no keys"),
         ("idle_timeout", "expected KEY=VALUE, found 'idle_timeout'"),
     ],
 )
@@ -226,10 +239,13 @@ def test_what_is_no_pass_of_a_journal(site, recorded):
         assert len(site.errors.splitlines()) == 1
 
 
-@pytest.fixture
-def idle_since(grid):
-    """A node that has had no work for ten minutes, in three passes of a journal."""
+@pytest.fixture(params=["history.db", None])
+def idle_since(request, grid):
+    """A node that has had no work for ten minutes, in three passes of a journal; its history is
+    where the configuration says, or where it is without that."""
     grid.config |= {"journal": {}, "idle_timeout": 1000}
+    if request.param is None:
+        del grid.config["nodehistorydb"]
     grid.config["autoscale"] = {"scheduler_reports_hosts": False}
     before = clock.use_clock(clock.Clock())
     now = clock.use_mock_clock()

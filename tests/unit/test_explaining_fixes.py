@@ -260,15 +260,29 @@ def test_of_a_long_queue_what_all_take_is_asked(fixes_of, monkeypatch):
     assert fix.nodes == {f"htc/{F4}": 1}
 
 
+def test_of_a_long_queue_each_limit_that_would_do_is_told(fixes_of, monkeypatch):
+    """Not only that of the first nodearray where a raise helps."""
+    monkeypatch.setattr(raising, "_TRIED", 10)
+
+    def jobs():
+        return [Job(f"j{n}", {"ncpus": 4}) for n in range(300)]
+
+    found = fixes_of(jobs, "j299", cluster=a_cluster(htc={F4: 4}, big={F8: 4}))
+    told = {subject: fix.amount for (kind, subject), fix in found.items() if kind == "raise-limit"}
+    assert told == {f"Bucket(htc, {F4})": 296, f"Bucket(big, {F8})": 144}
+
+
 def test_of_a_long_queue_what_the_job_needs_alone_is_tried_first(fixes_of, monkeypatch):
     """Jobs before it that have all they want take no more."""
     monkeypatch.setattr(raising, "_TRIED", 10)
 
     def jobs():
-        return [*(Job(f"j{n}", {"ncpus": 4}) for n in range(4)), Job("last", {"ncpus": 4})]
+        return [*(Job(f"j{n}", {"ncpus": 4}) for n in range(8)), Job("last", {"ncpus": 4})]
 
-    fix = raised(fixes_of(jobs, "last"))
-    assert (fix.amount, fix.is_least) == (1, False)
+    # with more than that, work that others have on the nodes of big would come to those of htc
+    found = fixes_of(jobs, "last", cluster=a_cluster(htc={F4: 4}, big={F8: 2}))
+    told = [found["raise-limit", f"Bucket({at})"] for at in (f"htc, {F4}", f"big, {F8}")]
+    assert [(fix.amount, fix.is_least) for fix in told] == [(1, False)] * 2
 
 
 def test_constraints_are_asked_behind_all_jobs(tmp_path):

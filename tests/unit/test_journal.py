@@ -198,12 +198,13 @@ def test_what_builds_on_a_garbled_record_is_lost_with_it(tmp_path, now):
     assert "it builds on a record that cannot be read" in journal.problems[1]
 
 
-def test_what_is_lost_in_a_row_is_told_in_one_line(tmp_path, now, capsys):
+@pytest.mark.parametrize(("last", "more"), [(4, "one more does"), (8, "5 more do")])
+def test_what_is_lost_in_a_row_is_told_in_one_line(tmp_path, now, capsys, last, more):
     """A journal of thousands of passes is one of which one record is garbled."""
     path = tmp_path / "j"
     writer = written(path, a_pass(1.0))
     begins = the_file(path).stat().st_size
-    for number in range(2, 9):
+    for number in range(2, last + 1):
         writer.write(a_pass(float(number)))
     content = bytearray(the_file(path).read_bytes())
     content[begins] ^= 0xFF
@@ -212,9 +213,9 @@ def test_what_is_lost_in_a_row_is_told_in_one_line(tmp_path, now, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert f"record 2 at byte {begins}" in first
     assert "record 3 at byte" in second
-    assert second.endswith("it builds on a record that cannot be read, as 5 more do after it")
+    assert second.endswith(f"it builds on a record that cannot be read, as {more} after it")
     journal = Journal(path, skip_garbled=True)
-    assert len(list(journal)) == 1 and journal.left_out == 7
+    assert len(list(journal)) == 1 and journal.left_out == last - 1
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.raised import again, as_json
 from hpc.autoscale.node.constraints import get_constraint
+from hpc.autoscale.node.requests import Assumed, RequestLog, Sender, assuming
 from hpc.autoscale.replaying import Replay, remembered_before
 from hpc.autoscale.testing import a_host, a_job
 
@@ -349,6 +350,25 @@ def test_what_others_wrote_between_passes(cluster, scheduler, tmp_path, now):
     lines = gzip.decompress(file.read_bytes()).splitlines()
     assert ["state" in json.loads(line)["doors"] for line in lines] == [True, False, False, True]
     is_same(tmp_path / "journal", 4)
+
+
+@pytest.mark.parametrize("state", ["unknown", "ended"])
+def test_requests_of_other_processes(cluster, scheduler, tmp_path, now, state):
+    """Whether these still ran is known again: a create of one that has ended is asked about, that
+    of another is left to it."""
+    here = Sender.here()
+    other = Sender("elsewhere", 7, "") if state == "unknown" else Sender(here.host, 7, "b/n/1")
+    log = RequestLog(tmp_path / "requests.db")
+    with assuming(Assumed(sender=other)):
+        log.begin()
+    config = {"cluster_name": "c", "_mock_bindings": cluster, "requests_file": log.path, **ON}
+    loop = Autoscaler(config, lambda: scheduler)
+    for _ in range(2):
+        loop.run_once()
+        now.sleep(60)
+    calls = [[c["door"] for c in r.doors["calls"]] for r in Journal(tmp_path / "journal")]
+    assert ["listing" in each for each in calls] == [state == "ended"] * 2
+    is_same(tmp_path / "journal", 2)
 
 
 @pytest.mark.parametrize("as_object", [False, True])
