@@ -368,6 +368,10 @@ def test_a_job_that_runs_is_only_reported_by_its_nodes(azscale):
         assert (found["about"], found["stand"]) == ("job array.job.1", "has")
         assert found["code"] == "Running"
         assert "did you mean 'array.job.1'?" in azscale("explain", "aray.job.1")
+        job = Job("18", {"ncpus": 4}, executing_hostnames=["htc-1", "elsewhere"])
+        job.metadata["job_state"] = "running"
+        site.new_jobs = lambda: [job]
+        assert azscale("explain", "18") == "Job 18 runs: on htc-1, elsewhere\n"
 
 
 def test_a_machine_that_is_not_of_the_cluster(azscale):
@@ -447,6 +451,10 @@ def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
         def ask_for(nodes):
             site.new_jobs = lambda: [Job("17", gang, node_count=nodes, colocated=True)]
 
+        # a placement group is found by its name as well
+        first = f"htc/{F4} in a: 40 more nodes can be had, "
+        assert azscale("explain", "a").startswith(first)
+        assert azscale("explain", f"htc/{F4}/a").startswith(first)
         ask_for(4)
         site.run()
         site.wait(60)

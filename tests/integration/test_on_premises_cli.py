@@ -60,6 +60,9 @@ def test_a_host_that_nothing_stops_has_no_time_to_go(site):
     said = " ".join(site("explain", "rack-2").split())
     assert "no command stops its worker, so it stays" in said
     assert "it goes" not in said and "may be idle" not in said
+    HostStates(str(site.home / "on-premises.db")).write({"rack-1": HostState("up")})
+    said = " ".join(site("explain", "rack-1").split())
+    assert "nobody has needed it for 0 s, of 5 min until it goes" in said
 
 
 def test_they_are_listed(site):

@@ -167,6 +167,17 @@ def test_fewer_slots_are_asked_of_a_pass(fixes_of):
     assert (fix.amount, fix.is_least, fix.is_certain) == (2, False, True)
 
 
+@pytest.mark.parametrize("asked", [5, 6])
+def test_less_on_a_node_is_asked_of_a_pass(fixes_of, asked):
+    """Every whole number, the most first."""
+
+    def jobs():
+        return [*licensed(("a", 1, 1))(), Job("b", {"ncpus": asked})]
+
+    fix = fixes_of(jobs, "b")["ask-less", "ncpus"]
+    assert (fix.amount, fix.is_least, fix.is_certain) == (4, True, True)
+
+
 def test_a_raise_is_asked_of_passes_behind_jobs_with_licences(fixes_of, monkeypatch):
     """Step by step, and with doubled amounts where these are too many."""
     queue = licensed(("a", 1, 4), licences=50)

@@ -32,6 +32,12 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "the job needs 931.323g m on one node, and the largest has 8g",
         ),
         (
+            HAS.format(F4, 4, "n", "1e+06"),
+            None,
+            "TooLarge",
+            "the job needs 1e+06 n on one node, and the largest has 4",
+        ),
+        (
             f"UndefinedResource: {F4} has no resource 'licence' (and 15 more alike)",
             None,
             "UnknownResource",
