@@ -414,14 +414,11 @@ def nodes_needed(refused: Refused, why: WhyNot) -> int:
 
 
 def _new_nodes_needed(refused: Refused, why: WhyNot) -> int:
-    """How many new nodes of a bucket the request needs, beside those that are there."""
+    """How many new nodes of a bucket the request needs at least, beside those that are there."""
     if refused.reject.code != "GangTooLarge" or not refused.each:
         return nodes_needed(refused, why)
-    taken = int(_number(refused.reject.facts[1]))
-    missing = -(-(why.request.units - taken) // refused.each)
     limits = (limit for limit in refused.bucket.limits.parts if limit.is_charged)
-    room = min((limit.room(refused.bucket.vcpu_count) for limit in limits), default=0)
-    return max(1, missing + room)
+    return 1 + max(0, min((limit.room(refused.bucket.vcpu_count) for limit in limits), default=0))
 
 
 def binding_limits(bucket: NodeBucket, nodes: int) -> list[Limit]:
