@@ -214,11 +214,13 @@ def test_the_nearest_of_what_was_noted(reason, limit, code, said):
 
 
 def test_jobs_by_cause():
-    """Whatever the figures of their engine were; those of most jobs first."""
+    """Whatever the figures of their engine were; those of most jobs first, and those that could not
+    be looked at with what was said of them."""
     large = HAS.format(F4, 4, "ncpus", 64)
     jobs = [{"job": "a", "reason": "no", "limit": None}]
     jobs += [{"job": f"b{n}", "reason": large + n * " ", "limit": None} for n in range(7)]
-    first, second = causes_noted(jobs)
+    first, second, aside = causes_noted(jobs, [{"job": "c", "reason": "has no\nname"}])
+    assert (aside.jobs, aside.names, aside.cause) == (1, ["c"], ("SetAside", "has no name"))
     assert (first.jobs, first.names, first.cause.is_never) == (7, [f"b{n}" for n in range(5)], True)
     assert (second.jobs, second.names, second.cause.is_never) == (1, ["a"], False)
 
