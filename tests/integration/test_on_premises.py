@@ -8,10 +8,12 @@ import pytest
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.backoff.file import BackoffFile
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.onpremises.workers import HostState, HostStates, HostStatesError
 from hpc.autoscale.simulator import serve
 from hpc.autoscale.workers import WorkerDemand
@@ -25,6 +27,7 @@ CLOUD = {
 }
 IDLE = 301
 BOOT = 1801
+LONG = 3601
 
 
 class Queue(GenericDriver):
@@ -296,6 +299,30 @@ def test_only_hosts_that_got_work_are_joined_while_cyclecloud_cannot_be_read(sit
     assert [f"start {name}" for names in joined for name in names] == list(site.ran)
     assert (len(site.ran), compared) == (1, [])
     assert [file.read_bytes() if file.exists() else None for file in files] == before
+
+
+def test_what_is_known_of_the_cloud_outlives_a_pass_without_it(site, tmp_path):
+    """A create whose reply was lost keeps no host from work, and is settled when CycleCloud can be
+    read again; nodes that boot are remembered."""
+    site.config["boot_timeout"] = 2 * LONG
+    site.run(3)
+    site.simulator.faults.add("lost_reply", endpoint="create_nodes", calls=[1])
+    site.simulator.faults.add("status", endpoint="get_nodes", calls=[3], status=500)
+    site.queue.wanted = 4
+    Autoscaler(site.config, site.queue).run_once()
+    assert site.nodes == 2 and len(RequestLog(tmp_path / "requests.db").unsettled) == 1
+    site.simulator.faults.add("status", status=500)
+    site.config["on_premises"].append(site.host("rack-3"))
+    backoff = BackoffFile(str(tmp_path / "backoff.db"))
+    before = backoff.read()
+    clock.sleep(LONG)
+    with pytest.raises(CycleCloudError):
+        Autoscaler(site.config, site.queue).run_once()
+    assert site.ran["start rack-3"] == 1
+    assert backoff.read() == before and before.boots
+    site.simulator.faults.clear()
+    assert site.run(5).created == ()
+    assert RequestLog(tmp_path / "requests.db").unsettled == []
 
 
 def test_hosts_are_served_while_none_of_several_clusters_answers(site):

@@ -102,13 +102,15 @@ BROKEN = [break_500, break_password, break_settings, break_silence, break_listin
 
 @pytest.mark.parametrize("break_it", BROKEN)
 def test_one_of_three_fails_and_the_others_scale_in_the_same_pass(clusters, break_it):
-    """It is named as an error once, and is sent no command; its nodes are not forgotten."""
+    """It is named as an error once, and is sent no command; its nodes are not forgotten, and the
+    scheduler is given none of them."""
     clusters.run(8)
     clusters.after(600)
     sent = len(clusters.changes("west"))
     break_it(clusters)
     up = clusters.run(10)
     assert set(up.created) == {f"north/htc-{number}" for number in range(2, 8)}
+    assert {name.partition("/")[0] for name in up.joined} == {"east", "north"}
     assert [error.phase for error in up.errors] == ["reading the clusters"]
     assert "cluster west is set aside" in up.errors[0].message
     assert len(clusters.changes("west")) == sent
@@ -134,6 +136,19 @@ def test_the_others_shrink_too_and_its_idle_nodes_wait_until_it_is_back(clusters
     assert back.ok and not back.deleted
     assert {"west/htc-1", "west/htc-4"} <= set(back.joined)
     assert shrunk(clusters) == {f"west/htc-{n}" for n in range(1, 5)}
+
+
+def test_the_share_that_may_go_is_of_nodes_that_are_known(clusters):
+    """Half of the four that the others have, and of all six once it is back."""
+    clusters.settings["idle_timeout"] = 1
+    clusters.settings["autoscale"] = {"min_idle_passes": 1, "max_delete_share_above": 2}
+    clusters.run(8)
+    clusters.after(600)
+    break_500(clusters)
+    assert len(clusters.run(0).deleted) == 2
+    clusters["west"].faults.clear()
+    clusters.after(600)
+    assert len(clusters.run(0).deleted) == 3
 
 
 @pytest.mark.parametrize("guarded", [True, False])

@@ -179,6 +179,22 @@ def test_the_gate_is_what_keeps_it(site):
         assert site.run(backlog(0)).deleted == ("htc-1",)
 
 
+@pytest.mark.parametrize("place", range(4))
+def test_the_node_that_the_driver_requires_is_kept(site, place):
+    """Workers are wanted there, however young it is, and the others are given back."""
+    site.run(backlog(400))
+    names = sorted(site.nodes())
+    kept = names.pop(place)
+
+    def require(config, node_mgr):
+        for node in node_mgr.get_nodes():
+            node.required = node.name == kept
+
+    site.queue.preprocess_node_mgr = require
+    summary = site.run(backlog(100))
+    assert sorted(summary.deleted) == names
+
+
 def test_definitions_do_not_share_nodes(site):
     """Each has nodes of its own, which say whose they are; one has none of the other's."""
     a, b = (backlog(500, name=name) for name in "ab")

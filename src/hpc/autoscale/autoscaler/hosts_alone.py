@@ -19,8 +19,6 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.onpremises.listing import is_on_premises
 
-_NEEDS_THE_CLOUD = ("requests_file", "backoffdb", "clusters", "gangsdb")
-
 
 def serve(
     config: Mapping[str, Any],
@@ -34,7 +32,8 @@ def serve(
     workers with `start`, which returns the names of those that were started. `error`: why the
     cluster cannot be read."""
     name = str(config.get("cluster_name") or "of the cloud")
-    alone = {key: value for key, value in config.items() if key not in _NEEDS_THE_CLOUD}
+    # without the memory of what boots: nodes that nobody lists would be forgotten there
+    alone = {key: value for key, value in config.items() if key != "backoffdb"}
     alone[MADE_BY] = lambda _: NoCluster(name, one_line(error))
     calculator, jobs = new_calculator(alone, driver)
     learning.add_jobs(calculator, jobs, logging.set_context)

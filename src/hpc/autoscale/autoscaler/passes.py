@@ -253,7 +253,7 @@ class Pass:
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
         holds = calculator.node_mgr.holds
-        if holds is not None and not self.dry_run:
+        if holds is not None:
             holds.overdue(self._late)
             if watched := holds.watched():
                 of_these = [node for node in nodes if key_of(node) in watched]
