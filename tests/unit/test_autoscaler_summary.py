@@ -32,6 +32,8 @@ def test_nodes_that_were_not_confirmed_are_shown_as_requested():
     """When all were, that would say the same twice."""
     summary = PassSummary(requested=names(2), created=names(1))
     assert "2 requested (htc-1, htc-2), 1 created (htc-1)" in str(summary)
+    summary = PassSummary(requested=names(2), created=names(1), started=("htc-2",))
+    assert str(summary) == "0 jobs, 1 created (htc-1), 1 started (htc-2), in 0.0 s"
 
 
 def test_what_went_wrong_has_lines_of_its_own():

@@ -42,11 +42,14 @@ def test_it_is_told_once_and_again_when_it_is_another(run, scheduler, now):
     assert len(scheduler.explained) == 3
 
 
-def test_of_a_job_that_is_no_longer_handed_over_nothing_is_told(run, scheduler):
-    """It may run or have ended: the driver takes away what was said of it, as the docs say."""
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_of_a_job_that_waits_no_more_since_it_runs_nothing_is_told(run, scheduler, is_listed):
+    """Or has ended: the driver takes away what was said of it, as the docs say."""
     scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
     run()
-    scheduler.jobs = []
+    job = a_job("big", tasks=TOO_MANY)
+    job.metadata["job_state"] = "running"
+    scheduler.jobs = [job] * is_listed
     run()
     assert [name for name, _ in codes(scheduler)] == ["big"]
 
@@ -65,6 +68,14 @@ def test_jobs_that_are_set_aside_are_told_why(run, scheduler):
     ((name, verdict),) = scheduler.explained
     assert (name, verdict.code) == ("bad", "SetAside")
     assert "expected a walltime" in verdict.line
+
+
+def test_what_is_no_job_keeps_nobody_from_being_told(run, scheduler):
+    """It is set aside, as the summary says, and has no place of its own."""
+    scheduler.jobs = ["no job", a_job("big", tasks=TOO_MANY)]
+    summary = run()
+    assert [aside.name for aside in summary.set_aside] == ["'no job'"]
+    assert ([name for name, _ in codes(scheduler)], summary.notes) == (["big"], ())
 
 
 def test_of_a_job_that_runs_and_cannot_be_read_nothing_is_told(run, scheduler):
@@ -169,6 +180,14 @@ def test_a_file_that_cannot_be_used_costs_a_repetition(run, scheduler, tmp_path,
     assert run().ok
     assert len(scheduler.explained) == 1
     assert list(json.loads(path.read_text())) == ["big"]
+
+
+def test_without_a_file_it_is_told_in_each_pass(run, scheduler):
+    """That is no trouble of the pass."""
+    for count in (1, 2):
+        scheduler.jobs = [a_job("big", tasks=TOO_MANY)]
+        assert run(verdicts_file=None).notes == ()
+        assert codes(scheduler) == [codes(scheduler)[0]] * count
 
 
 def test_drivers_without_the_hook_cost_nothing(run, scheduler, monkeypatch, tmp_path):

@@ -274,14 +274,16 @@ def test_a_scheduler_that_could_not_be_read(run, scheduler, tmp_path):
     is_same(tmp_path / "journal", 5)
 
 
-def test_hosts_that_the_driver_takes_out(run, cluster, scheduler, tmp_path, monkeypatch):
-    """And nodes that it calls failed."""
+def test_hosts_that_the_driver_takes_out(run, cluster, scheduler, now, tmp_path, monkeypatch):
+    """And nodes that it calls failed; for both it looks at the clock, which goes on meanwhile."""
     for number in (1, 2):
         cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
     scheduler.hosts = [a_host("host-1"), a_host("gone")]
     scheduler.jobs = [a_job("7", tasks=12)]
 
     def validate(hosts, nodes):
+        now.sleep(1)
+        now.sleep(clock.time() % 2 + 1)
         hosts[:] = [host for host in hosts if host.hostname != "gone"]
         for node in nodes:
             if node.hostname == "host-2":
