@@ -9,11 +9,12 @@ from builders.fake_scheduler import FakeScheduler
 from builders.nodes import an_htc_cluster
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.autoscaler.repeating import MAX_PAUSE
+from hpc.autoscale.ccbindings import MADE_BY
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.ccbindings.pacing import NOTICE_WITHIN
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
-from hpc.autoscale.util import SingletonFileLock
+from hpc.autoscale.util import NullSingletonLock, SingletonFileLock, new_loop_lock
 
 
 class Diary(Reporter):
@@ -196,6 +197,32 @@ def test_a_lock_that_cannot_be_used_is_a_failure(autoscaler, diary, scheduler):
     os.mkdir(scheduler.autoscale_home + "/lock.file")
     autoscaler.run_forever(15, should_stop=after(3, diary))
     assert pauses(diary) == [30, 60]
+
+
+@pytest.mark.parametrize(
+    ("lock_file", "own", "failed"), [("lock", False, 1), (None, False, 0), ("lock", True, 0)]
+)
+def test_one_loop_of_a_machine_for_a_cluster(
+    scheduler, diary, tmp_path, monkeypatch, lock_file, own, failed
+):
+    """Of another one all passes fail; not where no lock is wanted, or the driver has its own."""
+    config = {
+        "cluster_name": str(tmp_path),  # that no other test knows
+        "url": f"https://test-{os.getpid()}.example",
+        "lock_file": lock_file and str(tmp_path / lock_file),
+        MADE_BY: lambda _: an_htc_cluster(vm_size="Standard_F4s"),
+    }
+    if own:
+        new_lock = staticmethod(lambda config: NullSingletonLock())
+        monkeypatch.setattr(type(scheduler), "new_singleton_lock", new_lock)
+    other = new_loop_lock()
+    other.take(config)
+    try:
+        loop = Autoscaler(config, scheduler, clock=diary.clock, reporter=diary)
+        loop.run_forever(15, should_stop=after(1, diary))
+    finally:
+        other.unlock()
+    assert (len(diary.failures), len(diary.summaries)) == (failed, 1 - failed)
 
 
 def test_one_pass_with_the_lock_held(autoscaler, scheduler):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hpc.autoscale.autoscaler import PassError, PassSummary, SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.autoscaler.summary import Explanation, stuck_jobs
+from hpc.autoscale.autoscaler.summary import Explanation, jobs_aside, stuck_jobs
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 
 
@@ -57,6 +57,30 @@ def test_what_went_wrong_has_lines_of_its_own():
         "  nodearray x has no buckets",
         "  draining nodes: qmod failed",
     ]
+
+
+def test_who_could_not_be_looked_at_and_wants_nothing_does_not_wait():
+    """Jobs that run, and hosts without a name: that is a note."""
+    aside = (
+        SetAsideJob("c", "no walltime"),
+        SetAsideJob("d", "no walltime", runs=True),
+        SetAsideJob("host 3", "no name", is_host=True),
+    )
+    assert list(PassSummary(set_aside=aside).details()) == [
+        ("waits", "job c set aside: no walltime"),
+        ("note", "job d set aside: no walltime"),
+        ("note", "host 3 set aside: no name"),
+    ]
+
+
+def test_jobs_that_are_set_aside_are_told_by_the_reason():
+    """Most jobs first; of all but eight reasons how many there are."""
+    aside = [SetAsideJob(f"{n}", f"reason {n % 10}") for n in range(19)]
+    *told, others = jobs_aside(aside)
+    assert [(group.count, group.cause) for group in told] == [(2, f"reason {n}") for n in range(8)]
+    assert str(others) == (
+        "3 jobs (8, 9, …) can never run: 2 other reasons: azscale explain JOB says which"
+    )
 
 
 def test_many_of_a_kind_are_counted():
