@@ -163,6 +163,22 @@ def test_a_pass_that_needs_nodes(run, scheduler, cluster):
     assert summary.ok
 
 
+def test_fewer_nodes_than_were_asked_for(run, scheduler, cluster, monkeypatch):
+    """Somebody else has taken the room meanwhile: a note says how many there are, and why."""
+
+    def take_room(config, node_mgr):
+        for number in range(9):
+            cluster.add_node(f"other-{number}", "htc")
+
+    monkeypatch.setattr(scheduler, "preprocess_node_mgr", take_room)
+    scheduler.jobs = [a_job(tasks=8)]
+    summary = run()
+    assert (len(summary.requested), len(summary.created), summary.ok) == (2, 1, True)
+    (note,) = summary.notes
+    assert note.startswith("1 of 2 nodes came into being: ")
+    assert note.endswith("(htc-2): only 1 of 2 are available")
+
+
 def test_a_second_pass_asks_for_nothing_more(run, scheduler, cluster):
     """Nodes on their way count."""
     scheduler.jobs = [a_job(tasks=8)]
