@@ -179,6 +179,17 @@ def test_fewer_nodes_than_were_asked_for(run, scheduler, cluster, monkeypatch):
     assert note.endswith("(htc-2): only 1 of 2 are available")
 
 
+def test_of_very_many_reasons_the_log_counts_the_others(run, scheduler, caplog):
+    """Fifty are told one by one."""
+    caplog.set_level("INFO", "hpc.autoscale.results")
+    scheduler.jobs = [a_job(f"big{n}", {"ncpus": 99 + n % 57}) for n in range(60)]
+    run()
+    said = [text for text in caplog.messages if "lacks" in text or "other reason" in text]
+    assert len(said) == 51
+    assert "job big0 lacks" in said[0] and "(and 1 more job)" in said[0]
+    assert said[-1] == "and 7 more jobs, for 7 other reasons"
+
+
 def test_a_second_pass_asks_for_nothing_more(run, scheduler, cluster):
     """Nodes on their way count."""
     scheduler.jobs = [a_job(tasks=8)]

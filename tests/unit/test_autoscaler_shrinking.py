@@ -1,5 +1,6 @@
 """How the autoscaler lets nodes go, and which it never does."""
 
+import copy
 from types import SimpleNamespace
 
 import pytest
@@ -129,30 +130,27 @@ def test_failed_nodes_go(run, scheduler, cluster):
     assert summary.failed == summary.deleted == ("htc-1",)
 
 
-def test_failed_nodes_go_while_the_scheduler_leaves_out_hosts(run, scheduler, cluster, now):
-    """CycleCloud itself says that they are of no use; the others may have work."""
-    idle_cluster(cluster, run, now)
-    scheduler.hosts = [a_host(f"host-{number}") for number in (1, 2, 3)]
-    run(idle_timeout=10 * IDLE)
-    cluster.nodes["htc-3"].state = "Failed"
-    scheduler.hosts = []
-    summary = run()
-    assert (summary.missing, summary.deleted) == (("htc-1", "htc-2", "htc-3"), ("htc-3",))
-
-
-def test_a_node_that_the_driver_keeps_takes_the_place_of_no_other(run, scheduler, cluster, now):
-    """One may go in each pass: not the late one, so that it is the idle one."""
+@pytest.mark.parametrize(("kept", "gone"), [(True, ("htc-1",)), (False, ("slow",))])
+def test_a_node_that_the_driver_keeps_takes_the_place_of_no_other(
+    run, scheduler, cluster, now, kept, gone
+):
+    """One may go in each pass: the late one, and the idle one where the driver keeps that. No
+    other is drained."""
     cluster.add_node("slow", "htc", state="Preparing")
     idle_cluster(cluster, run, now, 1)
     now.sleep(1801)
-    scheduler.answers["handle_boot_timeout"] = []
+    if kept:
+        scheduler.answers["handle_boot_timeout"] = []
     summary = run(autoscale={"max_deletes_per_pass": 1})
-    assert (summary.overdue, summary.deleted) == (("slow",), ("htc-1",))
+    assert (summary.overdue, summary.deleted) == (("slow",), gone)
+    assert summary.drained == (gone if kept else ())
 
 
-def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster):
+@pytest.mark.parametrize("give_back", [list, copy.deepcopy])
+def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster, give_back):
     """The scheduler wants rid of a host: its node takes no new job and is deleted, found by host
-    name."""
+    name, also where the driver gives back a copy of the host."""
+    scheduler.handle_failed_nodes = give_back
     cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
     host = a_host("host-1")
     host.marked_for_deletion = True

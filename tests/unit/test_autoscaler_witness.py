@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from builders.fake_scheduler import FakeScheduler, cluster, now, run, scheduler
+from builders.fake_scheduler import IDLE, FakeScheduler, cluster, idle_cluster, now, run, scheduler
 from builders.nodes import a_planned_node, an_htc_cluster
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.autoscaler.witness import compare
 from hpc.autoscale.ccbindings.errors import InconsistentStatus
 from hpc.autoscale.ccbindings.evidence import check_listing
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.testing import a_host, without_guard
 
@@ -337,3 +338,36 @@ def test_a_listing_of_long_ago_deletes_nothing(twenty_thousand, now):
     assert (summary.drained, summary.deleted, summary.errors) == ((), (), ())
     assert {refusal.code for refusal in summary.refused} == {"HasJobs", "MaxDeleteShare"}
     assert all(node.target_state == "Started" for node in twenty_thousand.nodes.values())
+
+
+def test_failed_nodes_go_while_the_scheduler_leaves_out_hosts(run, scheduler, cluster, now):
+    """CycleCloud itself says that they are of no use; the others may have work."""
+    idle_cluster(cluster, run, now)
+    scheduler.hosts = [a_host(f"host-{number}") for number in (1, 2, 3)]
+    run(idle_timeout=10 * IDLE)
+    cluster.nodes["htc-3"].state = "Failed"
+    scheduler.hosts = []
+    summary = run()
+    assert (summary.missing, summary.deleted) == (("htc-1", "htc-2", "htc-3"), ("htc-3",))
+
+
+def test_a_host_that_only_the_first_look_has_is_missing_from_the_second(
+    run, scheduler, cluster, now
+):
+    """The scheduler is in trouble then, also where it had never reported that host before."""
+    idle_cluster(cluster, run, now, 1)
+    cluster.add_node("htc-2", "htc", state="Ready", hostname="host-2")
+    scheduler.hosts = [a_host("host-2", "running")]
+    scheduler.later = ([], [])
+    summary = run()
+    assert (summary.drained, summary.spared, summary.deleted) == (("htc-1",), ("htc-1",), ())
+
+
+@pytest.mark.parametrize("name", ["", None, 7])
+def test_a_host_without_a_name_keeps_all_nodes(run, scheduler, cluster, now, name):
+    """Nobody knows which node it is; that is said."""
+    idle_cluster(cluster, run, now)
+    scheduler.hosts = [a_host("host-2"), SchedulerNode(name, {})]
+    summary = run()
+    assert (summary.drained, summary.deleted) == ((), ())
+    assert [job.name for job in summary.set_aside] == ["host 2 of the scheduler"]
