@@ -305,8 +305,10 @@ def test_no_nodes_where_there_may_be_no_more(grid):
     grid("create_nodes", "-n", "10")
     for number in (["-n", "1"], ["-s", "1"]):
         grid("create_nodes", *number, code=1)
-        assert "no nodes can be created: Bucket(htc, Standard_F4s) can take 0" in grid.errors
-        assert "cluster clusty: no nodes can be created" in grid.errors
+        assert (
+            "cluster clusty: no nodes can be created: CycleCloud has room for no more nodes of"
+            " htc/Standard_F4s (at most 10)'" in grid.errors
+        )
         assert "placement_group" not in grid.errors
 
 

@@ -78,7 +78,8 @@ def test_flagged_for_removal(site):
     assert bucket.available_count == 0
     assert len(bucket.nodes) == 3
     site("create_nodes", "--nodearray", "render", "-n", "1", code=1)
-    assert "which nobody lists any more" in site.errors
+    why = "Dynamic array render, which nobody lists any more, takes no new nodes"
+    assert f"no nodes can be created: {why}" in site.errors
     autoscale.update([{**WISH, "TargetCount": 4}])
     assert arrays(site) == {"render": 4}
     assert site.created() == 4

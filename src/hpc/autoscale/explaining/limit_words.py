@@ -98,14 +98,14 @@ def room_in_words(limit: Limit, bucket: NodeBucket, nodes: int) -> str:
         return said
     figures = said.removeprefix(f"{limit.name} has ")
     takes = f"{nodes} nodes take {cores}" if nodes > 1 else f"a node takes {cores}"
-    needed = f", and {nodes} are needed" if nodes > 1 else ""
+    needed = f", and {_needed(nodes)}" if nodes > 1 else ""
     return f"{called} has {figures}{f', and {takes}' if few_cores else needed}"
 
 
 def left_in_words(bucket: NodeBucket, nodes: int) -> str:
     """For how many more nodes of a bucket the server says that it has room."""
     left, most = bucket.limits.available_count, bucket.limits.max_count
-    wanted = f", and {nodes} are needed" if nodes > 1 else ""
+    wanted = f", and {_needed(nodes)}" if nodes > 1 else ""
     room = "no more nodes" if left < 1 else counted(left, "more node")
     return f"CycleCloud has room for {room} of {name_of(bucket)} (at most {most}){wanted}"
 
@@ -113,16 +113,24 @@ def left_in_words(bucket: NodeBucket, nodes: int) -> str:
 def too_small_in_words(limit: Limit, bucket: NodeBucket, nodes: int, most: int) -> str:
     """What so many nodes of a bucket are more than, whatever else runs. `most`: how many the limit
     allows."""
-    if limit is bucket.limits.own:
-        return f"CycleCloud allows {most} nodes of {name_of(bucket)} in all, and {nodes} are needed"
     _, called = name_of_limit(limit)
     cores = nodes * bucket.vcpu_count
+    if limit is bucket.limits.own:
+        if called == limit.name:  # of a bucket that was closed, with the reason
+            return f"{called} takes no new nodes"
+        some = counted(most, "node")
+        return f"CycleCloud allows {some} of {name_of(bucket)} in all, and {_needed(nodes)}"
     if limit.max_cores < min(NO_LIMIT, cores):
         if limit.name.startswith("PlacementGroup("):
-            most = limit.max_cores // max(1, bucket.vcpu_count)
-            return f"a placement group takes at most {most} nodes, and {nodes} are needed"
-        return f"{called} allows {limit.max_cores} cores in all, and {cores} are needed"
-    return f"{called} allows {most} nodes in all, and {nodes} are needed"
+            some = counted(limit.max_cores // max(1, bucket.vcpu_count), "node")
+            return f"a placement group takes at most {some}, and {_needed(nodes)}"
+        some = counted(limit.max_cores, "core")
+        return f"{called} allows {some} in all, and {_needed(cores)}"
+    return f"{called} allows {counted(most, 'node')} in all, and {_needed(nodes)}"
+
+
+def _needed(count: int) -> str:
+    return "1 is needed" if count == 1 else f"{count} are needed"
 
 
 def what_rests(limit: HeldBack, bucket: NodeBucket) -> str:

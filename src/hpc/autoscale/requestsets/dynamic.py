@@ -75,8 +75,8 @@ class DynamicArray(NamedTuple):
         its nodes can be added where the array takes none."""
         if self.takes(vm_size):
             return of
-        why = "which does not list this size" if self.is_listed else "which nobody lists any more,"
-        return of.closed(f"Dynamic array {self.name}, {why}")
+        why = "which does not list this size" if self.is_listed else "which nobody lists any more"
+        return of.closed(f"Dynamic array {self.name}, {why},")
 
     def sent(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """The attributes of a new node as the server is asked for it."""
