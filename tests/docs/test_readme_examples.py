@@ -41,6 +41,12 @@ def block(marker):
     return found
 
 
+def azscale(*words, **options):
+    """Run the program azscale that is installed beside this Python; nothing is asserted of it."""
+    program = Path(sys.executable).with_name("azscale")
+    return subprocess.run([program, *words], capture_output=True, text=True, check=False, **options)
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """The simulator with docs/first-cluster.json, as the README starts it; its URL."""
@@ -212,15 +218,7 @@ def test_the_first_dry_run(tmp_path):
                 continue
             program, *words = command.split()
             assert program == ".venv/bin/azscale"
-            azscale = str(Path(sys.executable).with_name("azscale"))
-            done = subprocess.run(
-                [azscale, *words],
-                cwd=tmp_path,
-                env=environment,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = azscale(*words, cwd=tmp_path, env=environment)
             assert (done.stdout, done.stderr) == (shown, ""), command
         assert not simulator.cluster("first").nodes()
 
@@ -280,26 +278,18 @@ def test_the_drivers_methods():
 
 def test_the_version(config):
     """`azscale --version` says which it is, and needs no configuration."""
-    azscale = Path(sys.executable).with_name("azscale")
-    done = subprocess.run([azscale, "--version"], capture_output=True, text=True, check=True)
+    done = azscale("--version")
+    assert done.returncode == 0
     assert re.fullmatch(r"azscale \d+\.\d+\.\d+\S*\n", done.stdout)
 
 
 def test_the_steps_to_a_cluster_of_ones_own(config, tmp_path):
     """From initconfig to autoscale, as the README has them, against the simulator; the passes are
     in the journal afterwards, without anybody having asked for it, and are decided alike again."""
-    azscale = str(Path(sys.executable).with_name("azscale"))
     environment = {**os.environ, "CYCLECLOUD_PASSWORD": "secret", "AUTOSCALE_HOME": str(tmp_path)}
 
     def run(*arguments):
-        done = subprocess.run(
-            [azscale, *arguments],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = azscale(*arguments, cwd=tmp_path, env=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

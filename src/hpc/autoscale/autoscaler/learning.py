@@ -345,7 +345,7 @@ class _Explainer:
     def __init__(self, node_mgr: NodeManager) -> None:
         self._node_mgr = node_mgr
         self._buckets = node_mgr.get_buckets()
-        self._full = {id(bucket): stopping_limits([bucket]) for bucket in self._buckets}
+        self._full = {id(bucket): stopping_limits(bucket) for bucket in self._buckets}
         self._known = Known(node_mgr)
         self._kinds = Kinds(node_mgr)
 
@@ -437,20 +437,17 @@ def judge_now(unsatisfied: Sequence[UnsatisfiedJob], most: int | None = CAUSES_L
     stuck_jobs(unsatisfied)
 
 
-def stopping_limits(buckets: Iterable[NodeBucket]) -> list[str]:
-    """The limits that leave no room for a node, each said once, for buckets that are at one.
+def stopping_limits(bucket: NodeBucket) -> list[str]:
+    """The limits that leave no room for a node of a bucket, each said once.
 
     A limit that several buckets share says more than a bucket's own count, which the server has cut
     down to it.
     """
-    said: dict[str, None] = {}
-    for bucket in buckets:
-        if bucket.is_artificial:
-            continue
-        full = [a for a in bucket.limits.parts if a.room(bucket.vcpu_count) < 1]
-        shared = [limit for limit in full if limit is not bucket.limits.own]
-        said.update(dict.fromkeys(limit.describe() for limit in shared or full))
-    return list(said)
+    if bucket.is_artificial:
+        return []
+    full = [limit for limit in bucket.limits.parts if limit.room(bucket.vcpu_count) < 1]
+    shared = [limit for limit in full if limit is not bucket.limits.own]
+    return list(dict.fromkeys(limit.describe() for limit in shared or full))
 
 
 def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:

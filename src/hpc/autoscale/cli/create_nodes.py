@@ -215,7 +215,7 @@ def _why_too_few(
     asked = get_constraints(constraints)
     buckets = [b for b in node_mgr.get_buckets() if all(c.satisfied_by_bucket(b) for c in asked)]
     # where nodes could be but for the limits, those say enough
-    full = [bucket for bucket in buckets if stopping_limits([bucket])]
+    full = [bucket for bucket in buckets if stopping_limits(bucket)]
     by_place = {(bucket.bucket_id, bucket.placement_group): bucket for bucket in buckets}
     for node in result.nodes:
         by_place[node.bucket_id, node.placement_group].limits.release(1)

@@ -111,22 +111,19 @@ def left_in_words(bucket: NodeBucket, nodes: int) -> str:
 
 
 def too_small_in_words(limit: Limit, bucket: NodeBucket, nodes: int, most: int) -> str:
-    """What so many nodes of a bucket are more than, whatever else runs. `most`: how many the limit
-    allows."""
+    """What so many nodes of a bucket are more than, whatever else runs. `most`: how many nodes the
+    limit allows."""
     _, called = name_of_limit(limit)
-    cores = nodes * bucket.vcpu_count
+    cores, at_most = nodes * bucket.vcpu_count, counted(most, "node")
     if limit is bucket.limits.own:
         if called == limit.name:  # of a bucket that was closed, with the reason
             return f"{called} takes no new nodes"
-        some = counted(most, "node")
-        return f"CycleCloud allows {some} of {name_of(bucket)} in all, and {_needed(nodes)}"
+        return f"CycleCloud allows {at_most} of {name_of(bucket)} in all, and {_needed(nodes)}"
     if limit.max_cores < min(NO_LIMIT, cores):
         if limit.name.startswith("PlacementGroup("):
-            some = counted(limit.max_cores // max(1, bucket.vcpu_count), "node")
-            return f"a placement group takes at most {some}, and {_needed(nodes)}"
-        some = counted(limit.max_cores, "core")
-        return f"{called} allows {some} in all, and {_needed(cores)}"
-    return f"{called} allows {counted(most, 'node')} in all, and {_needed(nodes)}"
+            return f"a placement group takes at most {at_most}, and {_needed(nodes)}"
+        return f"{called} allows {counted(limit.max_cores, 'core')} in all, and {_needed(cores)}"
+    return f"{called} allows {at_most} in all, and {_needed(nodes)}"
 
 
 def _needed(count: int) -> str:

@@ -433,12 +433,19 @@ def binding_limits(bucket: NodeBucket, nodes: int) -> list[Limit]:
     return [limit for limit, left in shared.items() if left == least]
 
 
+def _most_nodes(limit: Limit, bucket: NodeBucket) -> int:
+    """How many nodes of a bucket a limit allows, whatever else runs."""
+    if limit is bucket.limits.own:
+        return bucket.limits.max_count
+    return min(limit.max_nodes, limit.max_cores // max(1, bucket.vcpu_count))
+
+
 def _allowing_fewer(bucket: NodeBucket, nodes: int) -> list[Limit]:
     """The limits that allow fewer nodes of a bucket than so many, whatever else runs; the one that
     allows the fewest first."""
-    own, cores = bucket.limits.own, max(1, bucket.vcpu_count)
+    own = bucket.limits.own
     most = {
-        limit: min(limit.max_nodes, limit.max_cores // cores)
+        limit: _most_nodes(limit, bucket)
         for limit in bucket.limits.parts
         if limit.is_charged and limit is not own and not isinstance(limit, HeldBack)
     }
@@ -480,14 +487,10 @@ def _limited(limit: Limit, bucket: NodeBucket, nodes: int) -> Found:
     if isinstance(limit, ShutOff):
         return Found("GangGathers", (limit.name,), limit.describe())
     code, _ = name_of_limit(limit)
-    if limit is bucket.limits.own:
-        most, cores = bucket.limits.max_count, NO_LIMIT
-        text = left_in_words(bucket, nodes)
-    else:
-        most, cores = limit.max_nodes, limit.max_cores
-        text = room_in_words(limit, bucket, nodes)
-    stand = None
-    if nodes > most or nodes * bucket.vcpu_count > cores:
+    is_own = limit is bucket.limits.own
+    text = left_in_words(bucket, nodes) if is_own else room_in_words(limit, bucket, nodes)
+    most, stand = _most_nodes(limit, bucket), None
+    if nodes > most:
         stand = Stand.NEVER
         code = "GroupTooSmall" if code == "GroupFull" else code
         text = too_small_in_words(limit, bucket, nodes, most)

@@ -63,11 +63,9 @@ class Inputs:
 
     def with_jobs(self, jobs: Iterable[Any]) -> Inputs:
         """The same with the jobs that are to be placed, unless there are some."""
-        return (
-            self
-            if self.jobs
-            else replace(self, jobs={name_of_job(job): _wish(job) for job in jobs})
-        )
+        if self.jobs:
+            return self
+        return replace(self, jobs={name_of_job(job): _wish(job) for job in jobs})
 
     def with_hosts(self, hosts: Iterable[Any]) -> Inputs:
         """The same with the hosts of a reading, unless there are some."""
