@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from builders.sources import trees
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "hpc" / "autoscale"
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -15,12 +17,12 @@ PATHS = [name.partition("::")[0] for name in NAMED if re.fullmatch(r"[\w/.]+/[\w
 FUNCTIONS = [name for name in NAMED if re.fullmatch(r"_?[a-z]+(_[a-z]+)+", name)]
 
 
-def definitions(root):
-    """What the modules below a directory define: names of functions, and of attributes of classes
-    as `Class.attribute`."""
+def definitions(modules):
+    """What parsed modules define: names of functions, and of attributes of classes as
+    `Class.attribute`."""
     found = set()
-    for file in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for module in modules:
+        for node in ast.walk(module):
             if isinstance(node, ast.FunctionDef):
                 found.add(node.name)
             if isinstance(node, ast.ClassDef):
@@ -40,7 +42,9 @@ def names_in(parent):
 @pytest.fixture(scope="module")
 def defined():
     """What the library and its tests define."""
-    return definitions(SOURCE) | definitions(ROOT / "tests" / "builders")
+    builders = (ROOT / "tests" / "builders").glob("*.py")
+    parsed = (ast.parse(file.read_text(encoding="utf-8")) for file in builders)
+    return definitions([*trees().values(), *parsed])
 
 
 def test_something_is_named():
