@@ -98,7 +98,7 @@ def prepared() -> Iterator[list[ModuleType]]:
 
 
 def _handed_out(module: ModuleType) -> list[str]:
-    names = getattr(module, "__all__", None)
+    names = vars(module).get("__all__")
     if names is None:
         tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
         names = dict.fromkeys(_names_in(tree.body))

@@ -222,10 +222,11 @@ def test_a_function_that_an_older_client_lacks() -> None:
 
 
 def test_models_of_another_client_become_ours() -> None:
-    """By their `to_dict`."""
-    foreign = SimpleNamespace(to_dict=lambda: {"nodes": [{"name": "n"}]})
-    module = SimpleNamespace(get_nodes=lambda *args: (None, foreign))
-    assert new_binding(module).get_nodes().nodes[0]["Name"] == "n"
+    """By their `to_dict`, or by their attributes where they have none."""
+    with_dict = SimpleNamespace(to_dict=lambda: {"nodes": [{"name": "n"}]})
+    for foreign in (with_dict, SimpleNamespace(nodes=[{"name": "n"}])):
+        module = SimpleNamespace(get_nodes=lambda *args, foreign=foreign: (None, foreign))
+        assert new_binding(module).get_nodes().nodes[0]["Name"] == "n"
 
 
 class TestDryRun:

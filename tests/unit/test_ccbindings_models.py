@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -168,6 +169,19 @@ def test_models_of_another_library_are_taken_over() -> None:
     assert NodeList.adopt(Foreign()).nodes[0]["name"] == "n"
     stranger = object()
     assert NodeList.adopt(stranger) is stranger
+
+
+def test_objects_with_the_attributes_of_a_model_are_taken_over() -> None:
+    """Also those within; a method is no attribute, so no text is a set of nodes."""
+    machine = SimpleNamespace(vcpu_count=4, memory=8.0)
+    bucket = SimpleNamespace(bucket_id="b", virtual_machine=machine, valid=None)
+    adopted = NodearrayBucketStatus.adopt(bucket)
+    assert (adopted.bucket_id, adopted.virtual_machine.vcpu_count) == ("b", 4)
+    assert adopted.to_dict() == {
+        "bucketId": "b",
+        "virtualMachine": {"vcpuCount": 4, "memory": 8.0},
+    }
+    assert NodeCreationRequestSet.adopt("text") == "text"
 
 
 def test_sizes_and_frozen_mappings_can_be_sent() -> None:

@@ -102,6 +102,14 @@ def test_a_history_that_another_thread_lets_go(path, capsys):
     assert (printed.out, printed.err) == ("", "")
 
 
+def test_importing_everything():
+    """`*` has the names that are made when they are first asked for, and those that are there."""
+    found = {}
+    exec("from hpc.autoscale.node.nodehistory import *", found)  # noqa: S102
+    assert found["SQLiteNodeHistory"] is SQLiteNodeHistory
+    assert {"NodeHistory", "NullNodeHistory", "initialize_db", "SQLITE_VERSION"} <= found.keys()
+
+
 def test_a_new_file_is_ready_for_others_at_once(path):
     """Opening leaves no lock: a second history of the same new file can be opened and written."""
     with History(path) as first, History(path) as second:

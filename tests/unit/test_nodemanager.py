@@ -6,6 +6,7 @@ from builders.constraints import Tokens
 from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import UnmanagedNode
@@ -88,6 +89,17 @@ def test_a_hook_that_fails_changes_nothing():
     with pytest.raises(LookupError):
         manager.allocate({"exclusive": True}, node_count=1)
     assert (manager.get_nodes(), manager.get_buckets()[0].available_count) == ([], 10)
+
+
+@pytest.mark.parametrize("answer", [None, 5, ""])
+def test_a_hook_that_names_nothing_changes_nothing(answer):
+    """What is no text is refused, an empty text is no free name; the next names are as ever."""
+    manager = a_manager()
+    manager.set_node_name_hook(lambda bucket, index: answer)
+    with pytest.raises(AutoscaleError, match=r"set_node_name_hook: expected name|no free name"):
+        manager.allocate({"exclusive": True}, node_count=1)
+    manager.set_node_name_hook(lambda bucket, index: f"n{index}")
+    assert names(manager.allocate({"exclusive": True}, node_count=1).nodes) == ["n1"]
     manager.set_node_name_hook(lambda bucket, index: f"ok-{index}")
     assert names(manager.allocate({"exclusive": True}, node_count=2).nodes) == ["ok-1", "ok-2"]
 

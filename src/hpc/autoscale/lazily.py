@@ -4,15 +4,22 @@ It is for what costs time to import and most processes never use. The package im
 under `TYPE_CHECKING`, for type checkers, and sets its `__getattr__` to what `offered` returns.
 """
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
 def offered(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for a package. `where` gives the module, within the package, of each name."""
+    """A `__getattr__` for a package. `where` gives the module, within the package, of each name.
+
+    `from package import *` has these names too, beside all others that are public.
+    """
 
     def find(name: str) -> Any:
+        if name == "__all__":
+            there = vars(sys.modules[package])
+            return [*(known for known in there if not known.startswith("_")), *where]
         module = where.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -319,8 +319,8 @@ class Model:
     def adopt(cls, value: Any) -> Any:
         """A value as this model, when it can be converted; otherwise the value itself.
 
-        It can when it is one, when it is an object of another library with `to_dict`, and when it
-        is a mapping.
+        It can when it is one, when it is an object of another library with `to_dict`, when it is a
+        mapping, and when it has attributes with the names of the model's fields.
         """
         if isinstance(value, cls):
             return value
@@ -328,7 +328,12 @@ class Model:
             return cls.from_dict(value)
         to_dict = getattr(value, "to_dict", None)
         data = to_dict() if callable(to_dict) else None
-        return cls.from_dict(data) if isinstance(data, Mapping) else value
+        if isinstance(data, Mapping):
+            return cls.from_dict(data)
+        named = {field.wire: getattr(value, name, None) for name, field in cls._fields.items()}
+        # methods are no fields: every text has a `count`
+        given = {key: of for key, of in named.items() if of is not None and not callable(of)}
+        return cls.from_dict(given) if given else value
 
     @classmethod
     def json_decode(cls, text: str) -> Self:

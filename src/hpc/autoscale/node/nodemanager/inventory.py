@@ -20,7 +20,7 @@ from itertools import chain
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, check_kinds
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
 from hpc.autoscale.node.constraints import NodeConstraint
@@ -110,15 +110,14 @@ class Names:
     def _hooked(self, hook: NameHook, bucket: NodeBucket, taken: list[str]) -> str:
         start = self._next_of_hook.get(bucket, 2)
         for index in chain((1,), range(start, start + _MOST_TRIES)):
-            if (name := hook(bucket, index)) not in self._used:
+            check_kinds("set_node_name_hook", str, name=(name := hook(bucket, index)))
+            if name and name not in self._used:
                 if index > 1:
                     self._next_of_hook[bucket] = index
                 self._used.add(name)
                 taken.append(name)
                 return name
-        raise AutoscaleError(
-            f"the node name hook gave no free name for {bucket} in {_MOST_TRIES} tries"
-        )
+        raise AutoscaleError(f"the name hook gave no free name for {bucket} in {_MOST_TRIES} tries")
 
 
 class Apart:
