@@ -21,6 +21,7 @@ from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -251,6 +252,34 @@ def test_overrides_of_the_way_to_the_nodes_are_not_called():
     calculator._add_job(Job("d", {"ncpus": 1}))
     node_mgr.allocate({"ncpus": 1}, slot_count=1)
     assert called == ["do_allocate", "_add_job", "allocate"]
+
+
+def test_overrides_of_how_a_node_is_used_are_not_called():
+    """A host of the scheduler's is used all the same; what its class says of itself is heeded."""
+    called = []
+
+    class OwnHost(SchedulerNode):
+        @property
+        def vm_family(self):
+            return "own"
+
+        def decrement(self, constraints, iterations=1, assignment_id=None):
+            called.append("decrement")
+            return super().decrement(constraints, iterations, assignment_id)
+
+        def assign(self, assignment_id):
+            called.append("assign")
+            super().assign(assignment_id)
+
+    node_mgr = a_manager()
+    calculator = DemandCalculator({}, node_mgr)
+    host = OwnHost("tux", {"ncpus": 4})
+    calculator.update_scheduler_nodes([host])
+    calculator.add_job(Job("a", {"ncpus": 1, "node.vm_family": "own"}))
+    node_mgr.allocate({"ncpus": 1, "node.vm_family": "own"}, slot_count=1, assignment_id="b")
+    assert (host.assignments, host.available["ncpus"], called) == ({"a", "b"}, 2, [])
+    host.decrement([get_constraint({"ncpus": 1})], assignment_id="c")
+    assert (host.assignments, called) == (set("abc"), ["decrement", "assign"])
 
 
 @pytest.mark.parametrize("verb", ["delete", "shutdown_nodes", "restart_nodes", "start_nodes"])

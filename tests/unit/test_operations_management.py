@@ -11,6 +11,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeManagementResultNode,
     OperationStatus,
 )
+from hpc.autoscale.errors import InvalidArgument
 from hpc.autoscale.node import operations
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.requests import RequestLog
@@ -245,6 +246,18 @@ def test_nodes_that_are_nobodys_are_never_named(caplog):
     assert (bool(result), result.operation_id, result.nodes) == (True, "", [])
     assert ("tux" in caplog.text, "never created" in caplog.text) == (True, True)
     assert names(manager.delete([*others, *manager.get_nodes()]).nodes) == ["htc-1"]
+
+
+@pytest.mark.parametrize("nodes", [["htc-1"], [None], 5, "htc-1"])
+def test_what_is_no_node(nodes):
+    """The name of one, for instance. Nothing is sent."""
+    cluster = an_htc_cluster()
+    cluster.add_node("htc-1", "htc", state="Ready")
+    node_mgr = a_manager(cluster)
+    for command in (node_mgr.delete, node_mgr.bootup, node_mgr.start_nodes):
+        with pytest.raises(InvalidArgument, match=r"expected (a list of )?nodes"):
+            command(nodes)
+    assert cluster.nodes["htc-1"].state == "Ready"
 
 
 def test_what_the_server_refuses_stays():

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from hpc.autoscale import hpclogging, results
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, InvalidArgument
 from hpc.autoscale.results import (
     AllocationResult,
     BootupResult,
@@ -88,6 +88,13 @@ def test_registration():
     assert [handler] == results.HANDLERS
     assert results.unregister_result_handler(handler) is handler
     assert results.unregister_result_handler(handler) is None
+
+
+def test_what_cannot_be_called_is_no_handler():
+    """It is refused when it is registered, not when the next result is made."""
+    with pytest.raises(InvalidArgument, match=r"expected a handler .* found None"):
+        results.register_result_handler(None)
+    assert results.HANDLERS == []
 
 
 def test_the_list_of_handlers_stays_the_same():

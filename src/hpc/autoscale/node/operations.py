@@ -37,7 +37,7 @@ from hpc.autoscale.ccbindings.evidence import answers, check_answers
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.config.clusters import qualified, split_name
-from hpc.autoscale.errors import CycleCloudError, counted
+from hpc.autoscale.errors import CycleCloudError, InvalidArgument, counted
 from hpc.autoscale.node.adopting import Record, adopt
 from hpc.autoscale.node.guards import Command, Gate, Refusal
 from hpc.autoscale.node.node import Node
@@ -192,8 +192,14 @@ def create(
 
 def each_once(nodes: Iterable[Node]) -> list[Node]:
     """The nodes in their order, also where a caller gave one of them twice, as happens when several
-    allocations share a node."""
-    return list({id(node): node for node in nodes}.values())
+    allocations share a node. InvalidArgument where one is no node, such as the name of one."""
+    if not isinstance(nodes, Iterable):
+        raise InvalidArgument(f"expected a list of nodes, found {nodes!r}")
+    found = list({id(node): node for node in nodes}.values())
+    for node in found:
+        if not hasattr(node, "managed"):
+            raise InvalidArgument(f"expected nodes as get_nodes lists them, found {node!r}")
+    return found
 
 
 def by_cluster(binding: ClusterBindingInterface, nodes: Sequence[Node]) -> dict[str, list[Node]]:

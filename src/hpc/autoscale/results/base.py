@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, InvalidArgument
 from hpc.autoscale.plaintext import on_one_line
 
 T = TypeVar("T")
@@ -34,7 +34,10 @@ class InvalidResultError(AutoscaleError, AssertionError):
 
 
 def register_result_handler(handler: H) -> H:
-    """From now on call `handler(result)` for each result that is made; returns the handler."""
+    """From now on call `handler(result)` for each result that is made; returns the handler.
+    InvalidArgument for what cannot be called."""
+    if not callable(handler):
+        raise InvalidArgument(f"expected a handler to call with each result, found {handler!r}")
     HANDLERS.append(handler)
     return handler
 
