@@ -27,6 +27,7 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
             "autoscale.intervall: unknown key; did you mean 'interval'?",
         ),
         ({"cluster_name": 3}, "cluster_name: expected a text, found 3"),
+        ({"lock_file": True}, "lock_file: expected a text, null or false, found true"),
         (
             {"verify_certificates": "false"},
             'verify_certificates: expected true or false, found "false"',
@@ -218,6 +219,7 @@ GOOD = {
         "output-columns": {"default": ["name"], "nodes": ["name", "state"]},
         "cost": {"cache_root": "/tmp"},
     },
+    "no lock, as upstream takes it": {"lock_file": False},
     "other integrations": {
         "pbspro": {"ignore_queues": []},
         "pbs": {"driver": "x"},
