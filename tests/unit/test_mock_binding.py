@@ -8,6 +8,7 @@ from builders.nodes import a_planned_node
 from hpc.autoscale.ccbindings.errors import Conflict, OperationNotFound
 from hpc.autoscale.ccbindings.mock import MockClusterBinding, MockNodeManagementResult
 from hpc.autoscale.ccbindings.node_record import record_of
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.vm_sizes import all_possible_vm_sizes
@@ -243,6 +244,18 @@ def test_addresses_count_up(mock: MockClusterBinding) -> None:
     mock.last_used_ip = [10, 1, 255, 254]
     mock.assign_ip(["htc-5"])
     assert mock.get_nodes().nodes[4]["PrivateIp"] == "10.2.0.1"
+
+
+def test_names_that_the_cluster_has_not(mock: MockClusterBinding) -> None:
+    """Are refused with a guess, and nothing is done; a text is no list of names."""
+    mock.add_node("htc-1", "htc", state="Ready")
+    with pytest.raises(AutoscaleError, match="no node 'htc1'; did you mean 'htc-1'"):
+        mock.assign_ip(["htc-1", "htc1"])
+    with pytest.raises(AutoscaleError, match="no node 'htc-2'"):
+        mock.update_state("Failed", ["htc-1", "htc-2"])
+    with pytest.raises(AutoscaleError, match="expected a list of names of nodes, found 'htc-1'"):
+        mock.update_state("Failed", "htc-1")
+    assert (mock.last_used_ip, mock.nodes["htc-1"].state) == ([10, 1, 0, 1], "Ready")
 
 
 def test_creating_keeps_the_names(mock: MockClusterBinding) -> None:

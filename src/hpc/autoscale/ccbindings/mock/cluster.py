@@ -4,7 +4,7 @@
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import clock
@@ -19,7 +19,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeManagementResultNode,
     OperationStatus,
 )
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, did_you_mean
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -193,15 +193,27 @@ class MockCluster:
 
     def update_state(self, state: str, node_names: Sequence[str] | None = None) -> None:
         """Put the named nodes, or all, in a state; their target state stays."""
-        for name in list(self.nodes) if node_names is None else node_names:
-            self.nodes[name].state = ht.NodeStatus(state)
+        for node in self._named(list(self.nodes) if node_names is None else node_names):
+            node.state = ht.NodeStatus(state)
 
     def assign_ip(self, node_names: Sequence[str]) -> None:
         """Give the named nodes the next private addresses, from 10.1.0.2 on."""
-        for name in node_names:
+        for node in self._named(node_names):
             self.last_used_ip = _next_ip(self.last_used_ip)
             address = ".".join(map(str, self.last_used_ip))
-            self.nodes[name]._Node__private_ip = address  # type: ignore[attr-defined]
+            node._Node__private_ip = address  # type: ignore[attr-defined]
+
+    def _named(self, names: Iterable[str]) -> list[MockNode]:
+        """The nodes of these names, all of them or an error."""
+        if isinstance(names, str):
+            raise AutoscaleError(f"expected a list of names of nodes, found {names!r}")
+        found = []
+        for name in names:
+            if name not in self.nodes:
+                hint = did_you_mean(str(name), self.nodes)
+                raise AutoscaleError(f"the cluster has no node {name!r}{hint}")
+            found.append(self.nodes[name])
+        return found
 
     def _hold(self, node: MockNode) -> None:
         """Add a node to the cluster; it replaces a node of that name that is gone."""
