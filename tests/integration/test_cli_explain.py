@@ -518,6 +518,21 @@ def test_what_is_there_is_told_of_where_nothing_can_be_started(azscale):
         assert azscale.code == 0
 
 
+def test_a_host_that_is_started_again_is_one_that_a_job_starts_on(azscale):
+    """A worker that the scheduler misses for longer than a boot may take: it was said that the job
+    has its nodes, and that nothing was left to do."""
+    commands = {"start": ["true"], "stop": ["true"]}
+    hosts = [{"name": "rack-1", "resources": {"ncpus": 4}, **commands}]
+    with azscale.at(on_premises=hosts, boot_timeout=60) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4})]
+        assert azscale("explain", "17").startswith("Job 17 will start at the next pass on rack-1")
+        site.run()
+        assert azscale("explain", "17").startswith("Job 17 has its nodes rack-1")
+        site.wait(61)
+        assert "the next pass starts its worker" in azscale("explain", "rack-1")
+        assert azscale("explain", "17").startswith("Job 17 will start at the next pass on rack-1")
+
+
 def test_where_nothing_can_be_looked_at(azscale):
     """It is not said to be a job, unless somebody says so: a name may be one of a node."""
     with azscale.at() as site:

@@ -105,6 +105,14 @@ def _simple(name: str, code: str, text: str) -> Verdict:
     return Verdict(about, stand, code, on_one_line(line), (cause,))
 
 
+def _is_started(host: Node, scene: Scene) -> bool:
+    """Whether the next pass starts the worker of a host that has work: one that was not started, or
+    once more, since its scheduler misses it."""
+    if host.state == OFF or scene.fate is None:
+        return host.state == OFF
+    return "start_worker" in scene.fate(host).actions
+
+
 def _in_order(nodes: Sequence[Node]) -> list[str]:
     return sorted((str(node.name) for node in nodes), key=name_order)
 
@@ -117,7 +125,7 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     """A job that has all that it wants, on nodes that are there or to be made."""
     about = f"job {name}"
     new = [node for node in mine if not node.exists and not is_on_premises(node)]
-    hosts = [node for node in mine if is_on_premises(node) and node.state == OFF]
+    hosts = [node for node in mine if is_on_premises(node) and _is_started(node, scene)]
     booting = [n for n in mine if n.exists and n.state not in READY_STATES and n not in hosts]
     held = [scene.held[node.name] for node in new if node.name in scene.held]
     if held:
