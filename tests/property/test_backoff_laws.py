@@ -147,7 +147,12 @@ def test_any_message_says_something(message):
         max_size=4,
     ),
     st.dictionaries(
-        names, st.builds(Boot, st.floats(0, 1e9), st.booleans(), st.booleans()), max_size=4
+        names,
+        # NaN, which would be drawn of `empty_since`, is no time
+        st.builds(
+            Boot, st.floats(0, 1e9), st.booleans(), st.booleans(), empty_since=st.floats(0, 1e9)
+        ),
+        max_size=4,
     ),
     st.dictionaries(names, st.floats(0, 1e9), max_size=4),
 )

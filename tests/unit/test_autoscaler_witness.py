@@ -22,6 +22,7 @@ from hpc.autoscale.testing import a_host, without_guard
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
 
 COUNT = 200
+ALL_HOSTS = {"scheduler_reports_hosts": True}
 
 # many passes over many nodes; the other tests run the same lines
 many_passes = pytest.mark.no_cover
@@ -216,6 +217,20 @@ def test_a_driver_that_reports_no_idle_hosts_may_say_so(small, tmp_path):
     assert len(_days_without_a_history(cluster, grid, tmp_path, **section)) == 24
 
 
+def test_a_driver_that_reports_hosts_with_work_alone_may_say_so(small):
+    """With that key, a host that it reports no more is one whose work has ended, and its node
+    goes."""
+    cluster, grid = small
+    grid.fault = lambda hosts: [host for host in hosts if host.assignments]
+    section = {"scheduler_reports_hosts": False}
+    run_pass(cluster, grid, **section)
+    grid.busy = {"htc-0"}
+    summaries = [run_pass(cluster, grid, **section) for _ in range(14)]
+    assert not any(summary.missing or summary.notes for summary in summaries)
+    gone = {name for summary in summaries for name in summary.deleted}
+    assert gone == grid.ids.keys() - {"htc-0"}
+
+
 def test_what_was_reported_is_known_to_another_process(big):
     """By the history; and by the loop itself when the history is lost."""
     cluster, grid = big
@@ -344,10 +359,10 @@ def test_failed_nodes_go_while_the_scheduler_leaves_out_hosts(run, scheduler, cl
     """CycleCloud itself says that they are of no use; the others may have work."""
     idle_cluster(cluster, run, now)
     scheduler.hosts = [a_host(f"host-{number}") for number in (1, 2, 3)]
-    run(idle_timeout=10 * IDLE)
+    run(idle_timeout=10 * IDLE, autoscale=ALL_HOSTS)
     cluster.nodes["htc-3"].state = "Failed"
     scheduler.hosts = []
-    summary = run()
+    summary = run(autoscale=ALL_HOSTS)
     assert (summary.missing, summary.deleted) == (("htc-1", "htc-2", "htc-3"), ("htc-3",))
 
 
@@ -355,11 +370,15 @@ def test_a_host_that_only_the_first_look_has_is_missing_from_the_second(
     run, scheduler, cluster, now
 ):
     """The scheduler is in trouble then, also where it had never reported that host before."""
-    idle_cluster(cluster, run, now, 1)
+    idle = cluster.add_node("htc-1", "htc", state="Acquiring", hostname="host-1")
+    run(autoscale=ALL_HOSTS)
+    idle.state = "Ready"
+    run(autoscale=ALL_HOSTS)
+    now.sleep(IDLE)
     cluster.add_node("htc-2", "htc", state="Ready", hostname="host-2")
     scheduler.hosts = [a_host("host-2", "running")]
     scheduler.later = ([], [])
-    summary = run()
+    summary = run(autoscale=ALL_HOSTS)
     assert (summary.drained, summary.spared, summary.deleted) == (("htc-1",), ("htc-1",), ())
 
 

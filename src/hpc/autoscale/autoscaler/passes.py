@@ -24,7 +24,7 @@ from hpc.autoscale.autoscaler.scale_in import ScaleIn
 from hpc.autoscale.autoscaler.steps import PassSteps
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
-from hpc.autoscale.autoscaler.witness import Witness
+from hpc.autoscale.autoscaler.witness import Witness, reports_idle_hosts
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
@@ -106,7 +106,7 @@ class Pass:
         self._another_driver = another_driver
         self._given_up: set[object] = set()
         self._marked: list[Node] = []
-        self._witness = Witness(readings, self.faults)
+        self._witness = Witness(readings, self.faults, reports_idle_hosts(config))
         self._late: list[Node] = []
         self._requests: list[str] = []
         self._jobs: Sequence[object] = ()
@@ -426,7 +426,7 @@ class Pass:
 
         Only where hosts are reported: what is known there does not rest on the hook alone.
         """
-        if not (self.config.get("autoscale") or {}).get("scheduler_reports_hosts", True):
+        if not self._witness.expects_idle:
             return
         known, let_in = self._witness.joined, set(self.outcome["joined"])
 

@@ -142,6 +142,6 @@ class ScaleIn:
 
     def _note_unwitnessed(self, calculator: DemandCalculator) -> None:
         """Learn of which nodes neither the history nor the scheduler knows what they did."""
-        if (self._config.get("autoscale") or {}).get("scheduler_reports_hosts", True):
+        if self._witness.expects_idle:
             found_ready = set(calculator.node_history.found_ready())
             self._facts.unwitnessed = found_ready - self._witness.joined

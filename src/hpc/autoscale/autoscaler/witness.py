@@ -9,7 +9,7 @@ nodes. Nothing is read of the scheduler or decided here: the gate is told.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes
@@ -78,12 +78,19 @@ def without_forgotten(found: Witnessed, seen: Mapping[str, Sighting], now: float
     return found._replace(missing=found.missing - forgotten)
 
 
+def reports_idle_hosts(config: Mapping[str, Any]) -> bool:
+    """Whether the driver reports the hosts of nodes without work, too."""
+    return bool((config.get("autoscale") or {}).get("scheduler_reports_hosts", True))
+
+
 class Witness:
     """What the scheduler says of the nodes in one pass. `readings`: those of the loop, which
     outlive a pass; `found`: what was learnt when its first answer was held against the history;
-    `gone`: ids of nodes that there were before."""
+    `gone`: ids of nodes that there were before; `expects_idle`: whether hosts without work are
+    reported, too. Where they are not, a host that is missing has none, and no node is missing."""
 
-    def __init__(self, readings: Readings, faults: Faults) -> None:
+    def __init__(self, readings: Readings, faults: Faults, expects_idle: bool = True) -> None:
+        self.expects_idle = expects_idle
         self.reading: Reading = ([], [])
         self.found = Witnessed(frozenset(), frozenset(), False)
         self.gone: Collection[str] = ()
@@ -104,15 +111,19 @@ class Witness:
         self._reported_before = before | self._readings.reported
         gone = self._faults.guard("reading the node history", history.gone)
         self.gone = () if gone is None else gone
-        found = compare(nodes, self.reading[1], self._reported_before, self.gone)
+        found = compare(nodes, self.reading[1], self._expected(self._reported_before), self.gone)
         self.found = without_forgotten(found, seen, history.now())
         return found
 
     def compare_again(self, nodes: Iterable[Node], reading: Reading) -> Witnessed:
         """Hold a second answer against the first one too; it is complete if both are."""
         before = self._reported_before | (self.found.reported & self._readings.reported)
-        found = compare(nodes, reading[1], before, self.gone)
+        found = compare(nodes, reading[1], self._expected(before), self.gone)
         return found._replace(is_complete=self.found.is_complete and found.is_complete)
+
+    def _expected(self, before: Collection[object]) -> Collection[object]:
+        """The nodes of those reported before whose hosts an answer has to report."""
+        return before if self.expects_idle else ()
 
     def reported_by(self, reading: Reading, nodes: Iterable[Node]) -> frozenset[object]:
         """Keys of those of the nodes whose hosts an answer reports."""

@@ -371,7 +371,8 @@ def _cluster_asked(node: Node, gate: Gate, command: Command) -> str:
     ("drain", "delete"),
     _LOOP,
     "The scheduler reports the host of the node, where it has before, any hosts at all, and all but"
-    " a tenth (or one) of those that it has before; unless the node has failed or is marked.",
+    " a tenth (or one) of those that it has before; unless the node has failed or is marked, or"
+    " `autoscale.scheduler_reports_hosts` is false.",
 )
 def _answer_complete(node: Node, gate: Gate, command: Command) -> str:
     if _is_given_up(node, gate):

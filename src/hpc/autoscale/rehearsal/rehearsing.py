@@ -21,6 +21,7 @@ from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import ENOUGH, READING_THE_CLUSTER, Pass
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary, SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.autoscaler.witness import reports_idle_hosts
 from hpc.autoscale.autostop.decision import Answer
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.service import StopService
@@ -303,8 +304,7 @@ def _rows(
     reasons = ReasonsOfPass(one.config, calculator)
     if not commands:
         return [], reasons.idle
-    section = one.config.get("autoscale") or {}
-    reports_hosts = section.get("scheduler_reports_hosts", True)
+    reports_hosts = reports_idle_hosts(one.config)
     on_premises = one.reported_on_premises
 
     hosts = {str(n.name): n for n in calculator.node_mgr.get_nodes() if is_on_premises(n)}
@@ -312,7 +312,7 @@ def _rows(
     def is_news(node: Seen) -> bool:
         is_known = node.key in one.reported or node.name in on_premises
         is_of_scheduler = not node.bucket and node.name not in hosts
-        return bool(reports_hosts) and not (is_known or is_of_scheduler)
+        return reports_hosts and not (is_known or is_of_scheduler)
 
     found: list[Command] = []
     for action, nodes in commands:
