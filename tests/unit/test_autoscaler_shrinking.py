@@ -509,9 +509,9 @@ def test_no_pass_deletes_more_than_half_of_a_large_cluster(run, scheduler, clust
     assert len(run().deleted) == 15
 
 
-@pytest.mark.parametrize(("share", "gone"), [(0.1, 3), (0, 0), (None, 30)])
+@pytest.mark.parametrize(("share", "gone"), [(0.1, 3), (0.03, 1), (0, 0), (None, 30)])
 def test_the_share_is_configured(run, scheduler, cluster, now, share, gone):
-    """Null is no limit."""
+    """Null is no limit; a share that comes to less than one node is one, or none would ever go."""
     idle_cluster(cluster, run, now, count=30)
     assert len(run(autoscale={"max_delete_share": share}).deleted) == gone
 

@@ -549,9 +549,9 @@ def _max_deletes(node: Node, gate: Gate, command: Command) -> str:
     "MaxDeleteShare",
     _LEAVING,
     _LOOP,
-    "No more than `autoscale.max_delete_share` of the nodes that exist go in one pass, where more"
-    " than `autoscale.max_delete_share_above` do, but for those that boot for workers whom nobody"
-    " wants any more.",
+    "No more than `autoscale.max_delete_share` of the nodes that exist go in one pass, or one where"
+    " that is less than one and not 0, where more than `autoscale.max_delete_share_above` do, but"
+    " for those that boot for workers whom nobody wants any more.",
     is_ration=True,
 )
 def _max_share(node: Node, gate: Gate, command: Command) -> str:
@@ -564,7 +564,8 @@ def _max_share(node: Node, gate: Gate, command: Command) -> str:
         return "it is not known how many nodes exist"
     if facts.existing <= facts.share_above:
         return ""
-    most = int(facts.existing * facts.max_share)
+    # a share of few nodes that comes to less than one would keep them for ever
+    most = max(1, int(facts.existing * facts.max_share)) if facts.max_share else 0
     if gate.allowed_to_go() < most:
         return ""
     return f"is left for the next pass: at most {most} of {facts.existing} nodes may go in one"
