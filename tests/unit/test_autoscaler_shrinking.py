@@ -146,6 +146,22 @@ def test_a_node_that_the_driver_keeps_takes_the_place_of_no_other(
     assert summary.drained == (gone if kept else ())
 
 
+def test_a_node_that_is_never_let_go_does_not_hold_up_others_for_ever(run, scheduler, cluster, now):
+    """One may go in each pass: the others are drained before it once the scheduler has kept it for
+    half an hour."""
+    idle_cluster(cluster, run, now, 3)
+    scheduler.handle_draining = lambda nodes: [node for node in nodes if node.name != "htc-1"]
+    section = {"max_deletes_per_pass": 1}
+    assert run(autoscale=section).deleted == ()
+    now.sleep(1800)
+    assert run(autoscale=section).deleted == ()
+    now.sleep(60)
+    gone = [name for _ in range(3) for name in run(autoscale=section).deleted]
+    assert gone == ["htc-2", "htc-3"]
+    scheduler.handle_draining = list
+    assert run(autoscale=section).deleted == ("htc-1",)
+
+
 @pytest.mark.parametrize("give_back", [list, copy.deepcopy])
 def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster, give_back):
     """The scheduler wants rid of a host: its node takes no new job and is deleted, found by host

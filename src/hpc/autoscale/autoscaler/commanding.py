@@ -128,7 +128,7 @@ def vacate(
         given = faults.nodes("handling boot timeouts", driver.handle_boot_timeout, list(late))
         gate.give_back(_not_among(given, late))
         leaving += given
-    rationed = gate.ration("drain", idle).allowed
+    rationed = gate.ration("drain", leaving_states.in_turn(idle)).allowed
     unused = claim(rationed)
     gate.give_back(_not_among(unused, rationed))
     drained: list[Node] = []

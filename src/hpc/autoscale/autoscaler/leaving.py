@@ -19,6 +19,10 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodehistory.draining import Drain, DrainState, may_become
 
+KEPT_AFTER = 1800.0
+"""For so many seconds the scheduler was asked to let a node go, until others are drained before it:
+it may keep it for ever."""
+
 
 class Leaving:
     """The nodes of a cluster that are not active, by the node history. `nodes`: all that are
@@ -40,6 +44,17 @@ class Leaving:
         """How far a node is."""
         known = self._known.get(str(key_of(node)))
         return DrainState.ACTIVE if known is None else known.state
+
+    def in_turn(self, nodes: Iterable[Node]) -> list[Node]:
+        """The nodes in the order in which they are to be drained. Those that the scheduler keeps
+        come last, so that they do not use up what one pass may delete."""
+        before = self._history.now() - KEPT_AFTER
+        kept = {
+            node_id
+            for node_id, each in self._known.items()
+            if each.state is DrainState.DRAINING and each.since < before
+        }
+        return sorted(nodes, key=lambda node: str(key_of(node)) in kept)
 
     def move(self, nodes: Iterable[Node], to: DrainState, why: Mapping[object, str]) -> bool:
         """Let nodes change their state; whether that could be written down. AutoscaleError for a
