@@ -258,6 +258,28 @@ def test_a_longer_wait_than_allowed_ends_at_once(
     assert time.slept == []
 
 
+def test_a_wait_beyond_all_numbers_is_one(
+    server: ScriptedServer, session: Session, time: FakeTime
+) -> None:
+    """Whatever the number of digits: nothing is sent again at once."""
+    server.on("POST", f"{NODES}/shutdown", Answer(429, {}, {"Retry-After": "9" * 400}))
+    with pytest.raises(errors.Throttled, match="asks to wait 1000000000 s more"):
+        clusters.shutdown_nodes(session, "c", NodeManagementRequest(names=["n"]))
+    assert len(server.requests) == 1
+
+
+def test_a_reply_that_is_cut_off_is_called_so(server: ScriptedServer, session: Session) -> None:
+    """After fewer bytes than were announced, and in the middle of a chunk."""
+    server.on("GET", STATUS, Answer(body=EMPTY, fault="cut"))
+    with pytest.raises(errors.CycleCloudUnreachable, match=r"/clusters/c/status.* cut off"):
+        clusters.get_cluster_status(session, "c")
+    server.on(
+        "GET", NODES, Answer(body=b"ff\r\n{", headers={"Transfer-Encoding": "chunked"}, fault="cut")
+    )
+    with pytest.raises(errors.CycleCloudUnreachable, match=r"/clusters/c/nodes.* cut off"):
+        clusters.get_nodes(session, "c")
+
+
 def test_a_server_that_asks_for_a_day_is_read_after_the_ceiling(
     server: ScriptedServer, session: Session, time: FakeTime
 ) -> None:

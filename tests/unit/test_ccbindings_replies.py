@@ -161,3 +161,9 @@ def test_nodes_of_a_lost_management_call(action: str, target: str | None, status
     """Where a node is headed says whether the action was accepted for it."""
     listing = NodeList(nodes=[{"Name": "n", "NodeId": "i", "TargetState": target}])
     assert management_result(action, "rid", listing).nodes[0].status == status
+
+
+def test_a_node_of_a_lost_call_that_says_nothing_of_itself() -> None:
+    """The result has no None where the protocol has texts."""
+    listing = NodeList(nodes=[{"Name": None, "NodeId": None, "TargetState": "Started"}])
+    management_result("start", "rid", listing).validate()

@@ -5,12 +5,13 @@ declared once, as in `max_count: int = required(INT)`. A field that was never gi
 None, also a required one: `validate` is what makes the declared types true.
 """
 
-import math
 import reprlib
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Self
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.errors import InvalidModel
 
 
@@ -27,6 +28,13 @@ def _fold(keys: Iterable[object]) -> dict[str, str]:
 _folded = lru_cache(maxsize=1_000)(_fold)
 _MANY = 200
 _MISSING = object()
+# what the record of a node says in a text, in lower case
+_IN_TEXTS = frozenset(
+    (
+        *("name", "nodeid", "template", "machinetype", "status", "state", "targetstate"),
+        *("requestid", "placementgroupid", "instanceid", "hostname", "privateip", "region"),
+    )
+)
 
 
 class Record(dict[str, Any]):
@@ -175,6 +183,28 @@ class _FreeForm(FieldType):
         return dict(value) if isinstance(value, Mapping) else value
 
 
+class _NodeRecord(_FreeForm):
+    """The record of a node. What it has to say in a text is left out where it is none, as if the
+    record did not say it: whoever compares and keeps ids, names and states then meets texts alone.
+    """
+
+    def build(self, value: Any) -> Any:
+        record = super().build(value)
+        if not isinstance(record, Mapping):
+            return record
+        wrong = [
+            key
+            for key, said in record.items()
+            if said.__class__ is not str and said is not None and str(key).lower() in _IN_TEXTS
+        ]
+        for key in wrong:
+            name, found = record.get("Name"), _shown(record[key])
+            logging.warning("node %s: %s: expected a text, found %s; not heeded", name, key, found)
+        if not wrong:
+            return record
+        return Record({key: said for key, said in record.items() if key not in wrong})
+
+
 class _Nested(FieldType):
     """An object that is another model."""
 
@@ -228,7 +258,9 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max  # a whole number can be larger than any float
 
 
 INT: FieldType = _Integer("a whole number", _is_integer)
@@ -236,6 +268,7 @@ NUMBER = FieldType("a number", _is_number)
 STR = FieldType("a string", lambda value: isinstance(value, str))
 BOOL = FieldType("true or false", lambda value: isinstance(value, bool))
 RECORD: FieldType = _FreeForm("an object", lambda value: isinstance(value, Mapping))
+NODE: FieldType = _NodeRecord("an object", lambda value: isinstance(value, Mapping))
 
 
 class Field:

@@ -10,6 +10,7 @@ from typing import Any
 from hpc.autoscale.ccbindings.modelbase import (
     BOOL,
     INT,
+    NODE,
     NUMBER,
     RECORD,
     STR,
@@ -129,7 +130,7 @@ class ClusterStatus(Model):
     max_count: int = required(INT)
     max_core_count: int = required(INT)
     nodearrays: list[ClusterNodearrayStatus] = required(list_of(ClusterNodearrayStatus))
-    nodes: list[dict[str, Any]] | None = optional(list_of(RECORD))
+    nodes: list[dict[str, Any]] | None = optional(list_of(NODE))
 
 
 class OperationStatus(Model):
@@ -148,7 +149,7 @@ class NodeList(Model):
 
     body: bytes | None = None
 
-    nodes: list[dict[str, Any]] = required(list_of(RECORD))
+    nodes: list[dict[str, Any]] = required(list_of(NODE))
     operation: OperationStatus | None = optional(OperationStatus)
 
 

@@ -20,6 +20,8 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.errors import CycleCloudError
 
 _waits = logging.getLogger("cyclecloud.waits")
+# thirty years, in seconds: whatever a server asks for beyond that is as long
+_LONGEST_ASKED = 1e9
 
 NOTICE_WITHIN = 0.5
 """How long, in seconds, a request to stop may go unnoticed during a pause."""
@@ -155,8 +157,8 @@ def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
     header, so that clocks that differ do not matter.
     """
     text = headers.get("Retry-After", "").strip()
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", text):
-        return float(text)
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        return min(float(text), _LONGEST_ASKED)
     until = _unix_time(text)
     if until is None:
         return None

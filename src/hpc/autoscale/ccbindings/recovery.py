@@ -70,8 +70,8 @@ def management_result(action: str, request_id: str, listing: NodeList) -> NodeMa
         accepted = target in expected
         nodes.append(
             NodeManagementResultNode(
-                id=record.get("NodeId", ""),
-                name=record.get("Name", ""),
+                id=record.get("NodeId") or "",
+                name=record.get("Name") or "",
                 status="OK" if accepted else "Error",
                 error=None if accepted else f"its target state is {target}; the reply was lost",
             )

@@ -19,6 +19,9 @@ M = TypeVar("M", bound=Model)
 # the words, in lower case, by which callers recognise a request that was never carried out
 NEVER_HAPPENED = "no operation found for request id"
 
+# a surrogate as JSON writes it; whole pairs are no trouble, and rare
+_HALF_OF_A_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")
+
 # long enough for a sentence of the server, short enough for one line of a log
 _QUOTED = 300
 
@@ -37,8 +40,9 @@ class Reply:
     def succeeded(self) -> bool:
         return 200 <= self.status_code < 300
 
-    def describe(self) -> str:
-        """The kind of the body in a few words, for when it is not what it should be."""
+    def describe(self, fault: str = "") -> str:
+        """The kind of the body in a few words, for when it is not what it should be. `fault`: what
+        is wrong with it as JSON, and where."""
         text = self.redact(self.body.decode("utf-8", "replace")).strip()
         if not text:
             return "an empty body"
@@ -48,7 +52,8 @@ class Reply:
             return f"an HTML page{named}"
         if _is_cut_off(text):
             return f"JSON that is cut off after {len(self.body)} bytes"
-        return f"{len(self.body)} bytes that are not JSON: {_quote(text)}"
+        where = f" ({fault})" if fault and text[0] in "{[" else ""
+        return f"{len(self.body)} bytes that are not JSON{where}: {_quote(text)}"
 
     def message(self) -> str:
         """The server's explanation of an error: `Message` and `Detail` of its JSON, or a
@@ -77,11 +82,12 @@ def server_message(body: str | bytes) -> str | None:
 def decode(reply: Reply) -> Any:
     """The JSON value in the body of a successful reply. Raises BadReply when there is none."""
     try:
-        return json.loads(reply.body, parse_constant=_refuse_constant)
+        value = json.loads(reply.body, parse_constant=_refuse_constant)
+        return _without_halves(value) if _HALF_OF_A_PAIR.search(reply.body) else value
     except RecursionError:
         found = "JSON that is nested too deeply"
-    except ValueError:
-        found = reply.describe()
+    except ValueError as error:
+        found = reply.describe(str(error))
     raise errors.BadReply(reply.url, reply.status_code, "JSON", found)
 
 
@@ -117,6 +123,13 @@ def error_for(reply: Reply) -> errors.HttpError:
     if code >= 500:
         return errors.ServerError(url, code, message)
     return errors.BadRequest(url, code, message)
+
+
+def _without_halves(value: Any) -> Any:
+    """The value with a replacement character for each half of a surrogate pair in its texts. JSON
+    can write a half, and no file, database or other reply can hold it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", text))
 
 
 def _refuse_constant(name: str) -> Any:

@@ -240,6 +240,8 @@ def innermost(error: BaseException) -> str:
     """The innermost of the exceptions that are wrapped in one another: the cause of the others."""
     cause = _causes(error)[-1]
     text = re.sub(r"^<[^>]*>: |^\w+\(host=[^)]*\): ", "", str(cause))
+    if text.startswith(("IncompleteRead", "InvalidChunkLength")):
+        return f"the reply is cut off: {text}"
     return text or type(cause).__name__
 
 

@@ -34,7 +34,7 @@ from hpc.autoscale.node.limits import (
     null_bucket_limits,
     number,
 )
-from hpc.autoscale.node.nodemanager.records import GARBLED, NodeRecords, Record
+from hpc.autoscale.node.nodemanager.records import GARBLED, NodeRecords, Record, resources_of, why
 from hpc.autoscale.requestsets.dynamic import DynamicArray, DynamicArrays
 
 
@@ -164,7 +164,7 @@ class Built:
             except GARBLED as e:
                 size = getattr(getattr(bucket, "definition", None), "machine_type", None)
                 self.problems.append(
-                    f"{where}, VM size {size}: set aside, its record cannot be used: {_why(e)}"
+                    f"{where}, VM size {size}: set aside, its record cannot be used: {why(e)}"
                 )
                 continue
             yield from made
@@ -187,7 +187,7 @@ class Built:
                 )
                 yield from self._in_groups(own)
             except GARBLED as e:
-                self.problems.append(f"dynamic array {array.name}, VM size {size}: {_why(e)}")
+                self.problems.append(f"dynamic array {array.name}, VM size {size}: {why(e)}")
 
     def _plain(
         self,
@@ -250,7 +250,7 @@ class Built:
             nodearray, record, bucket.bucket_id, region, size, machine.vcpu_count, memory
         )
         made.gpu_count = vm_sizes.gpu_count(self._config, machine.gpu_count, made.gpu_count)
-        made.resources = ht.with_sizes(_setting(record, "autoscale", "resources") or {})
+        made.resources = ht.with_sizes(resources_of(record))
         if made.vcpu_count <= 0:
             raise ValueError(f"expected a number of vCPUs above 0, found {made.vcpu_count}")
         return made
@@ -272,7 +272,7 @@ class Built:
                 definition = definition.in_placement_group(group)
                 yield NodeBucket(definition, limits, 0, [], valid=False, listed=listed)
             except GARBLED as e:
-                self.problems.append(f"nodearray {name}, nodes of {size}: {_why(e)}")
+                self.problems.append(f"nodearray {name}, nodes of {size}: {why(e)}")
                 continue
             self.problems.append(
                 f"nodearray {name}: {counted(count, 'node')} of {size}, which it has no"
@@ -386,10 +386,6 @@ def _is_usable(array: object) -> bool:
     return hasattr(array, "buckets")
 
 
-def _why(e: BaseException) -> str:
-    return f"{e!r}" if isinstance(e, (AttributeError, LookupError, TypeError)) else str(e)
-
-
 def _definition(
     nodearray: str,
     array: Record,
@@ -414,14 +410,5 @@ def _definition(
         aux.memory if memory is None else ht.Memory(memory, "g"),
         None,
         {},
-        array.get("Configuration") or {},
+        said if isinstance(said := array.get("Configuration"), Mapping) else {},
     )
-
-
-def _setting(record: Mapping[str, Any] | None, *path: str) -> Any:
-    found: Any = record.get("Configuration") if isinstance(record, Mapping) else None
-    for key in path:
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(key)
-    return found

@@ -36,8 +36,7 @@ RuntimeError."""
 _ByGroup = dict[str | None, list["_Alike"]]
 
 _NEEDED = ("Name", "NodeId", "Template", "MachineType", "Status", "TargetState")
-# What a record says of its node beside names and configuration. Figures that are equal say the
-# same.
+# What a record says of its node beside names and configuration; equal figures say the same.
 _DESCRIBING = (
     *("Template", "MachineType", "Status", "TargetState", "PlacementGroupId", "Region"),
     *("CoreCount", "Memory", "Interruptible", "KeepAlive"),
@@ -217,7 +216,8 @@ def listed(
                 sample = node_from(record, definition, assume_hostnames)
                 found = known[key] = NodeClass(sample, identify=identify, _hostname=None)
         except GARBLED as e:
-            problems.append(f"node {record['Name']}: set aside, its record cannot be used: {e!r}")
+            name = record["Name"]
+            problems.append(f"node {name}: set aside, its record cannot be used: {why(e)}")
             continue
         classes.append(found)
         usable.append(record)
@@ -227,8 +227,7 @@ def listed(
 def _class_key(record: Record, number: int) -> object:
     """The same for records of nodes that differ in names only; `number`: of their list."""
     configuration = record.get("Configuration")
-    autoscale = configuration.get("autoscale") if configuration else None
-    resources = autoscale.get("resources") if autoscale else None
+    resources = resources_of(record) if configuration else None
     if resources:
         return (number, tuple(resources), freeze(resources))
     return (number, None) if configuration is None else number
@@ -238,14 +237,13 @@ def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node
     """A node from its record; the definition fills in what the record does not say."""
     own = record.get("Configuration")
     configuration = d.software_configuration if own is None else own
-    resources = ((own or {}).get("autoscale") or {}).get("resources")
     memory, cores = record.get("Memory"), record.get("CoreCount")
     spot, target = record.get("Interruptible"), record["TargetState"]
     return node_of(
         d,
         record["Name"],
         hostname_of(record, configuration, assume_hostnames),
-        d.resources if own is None else ht.with_sizes(resources or {}),
+        d.resources if own is None else ht.with_sizes(resources_of(record)),
         record.get("PlacementGroupId"),
         node_id=DelayedNodeId(record["Name"], record["NodeId"]),
         private_ip=text(record, "PrivateIp"),
@@ -268,6 +266,21 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
     hostname = text(record, "Hostname")
     address = text(record, "PrivateIp") if assume_hostnames else None
     return (standalone_hostname(configuration, address) if address else None) or hostname
+
+
+def resources_of(record: Record) -> Mapping[str, Any]:
+    """The resources in the Configuration of a record. ValueError for what is no object."""
+    found = record
+    for key in ("Configuration", "autoscale", "resources"):
+        found = found.get(key) or {}
+        if not isinstance(found, Mapping):
+            raise ValueError(f"{key}: expected an object, found {found!r}")
+    return found
+
+
+def why(e: BaseException) -> str:
+    """What was wrong with a record that could not be read."""
+    return f"{e!r}" if isinstance(e, (AttributeError, LookupError, TypeError)) else str(e)
 
 
 def text(record: Record, key: str) -> Any:
