@@ -16,6 +16,7 @@ from builders.scripted_server import Answer, ScriptedServer
 
 UNREADABLE = re.compile(r"Traceback|\w+Error\b|unhashable|NoneType|debug shows more")
 STATUS = cluster_status(array_status(buckets=[bucket_status(active_count=2)])).to_dict()
+CREATE = "/clusters/demo/nodes/create"
 RECORDS = [a_record("htc-1", NodeId="one"), a_record("htc-2", NodeId="two")]
 
 Run = Callable[..., Ended]
@@ -34,7 +35,7 @@ def azscale(
     at_home(monkeypatch, tmp_path)
     config = tmp_path / "autoscale.json"
 
-    def run(command: str, records: list[dict[str, Any]], **status: Any) -> Ended:
+    def run(command: str, records: list[dict[str, Any]], *words: object, **status: Any) -> Ended:
         said = {**STATUS, "nodes": records, **status}
         server.on("GET", "/clusters/demo/status", Answer(body=said))
         server.on("GET", "/clusters/demo/nodes", Answer(body={"nodes": records}))
@@ -42,9 +43,10 @@ def azscale(
         files = {"lock_file": str(tmp_path / "lock"), "nodehistorydb": str(tmp_path / "nodes.db")}
         config.write_text(json.dumps({"cluster_name": "demo", **user, **files}))
         config.chmod(0o600)
-        ended = run_azscale((command,), config, capsys)
+        ended = run_azscale((command, *words), config, capsys)
         assert not UNREADABLE.search(ended.out + ended.err), ended
-        assert all(seen.method == "GET" for seen in server.requests)
+        sent = [seen.path for seen in server.requests if seen.method == "POST"]
+        assert sent == [CREATE] * (command == "create_nodes")
         return ended._replace(err=ended.err + caplog.text)
 
     return run
@@ -130,3 +132,32 @@ def test_a_reply_that_is_no_json(
     """The error says what is wrong with it, and where."""
     server.on("GET", "/clusters/demo/status", Answer(body=body))
     assert said in azscale("buckets", RECORDS).err
+
+
+@pytest.mark.parametrize("twin", [{}, {"NodeId": "twin"}])
+def test_a_new_node_that_is_listed_twice(
+    azscale: Run, server: ScriptedServer, twin: dict[str, str]
+) -> None:
+    """It is one node; two ids of one name are two, and neither is lost."""
+    made = a_record("htc-3", NodeId="three", Status="Acquiring", RequestId=...)
+    listing = {
+        "nodes": [made, {**made, **twin}],
+        "operation": {"action": "create", "startTime": "x"},
+    }
+    server.on("POST", CREATE, Answer(202, {"operationId": "op", "sets": [{"added": 2}]}))
+    server.on("GET", "/clusters/demo/nodes", Answer(body={"nodes": RECORDS}), Answer(body=listing))
+    ended = azscale("create_nodes", RECORDS, "-n", 2, "-F", "table_headerless")
+    assert len(ended.out.splitlines()) == 1 + len(twin), ended
+
+
+def test_more_new_nodes_than_can_be_counted(azscale: Run, server: ScriptedServer) -> None:
+    """Such a reply is none: the server is asked what it made."""
+    made = a_record("htc-3", NodeId="three", Status="Acquiring")
+    listing = {"nodes": [made], "operation": {"action": "create", "startTime": "x"}}
+    server.on("POST", CREATE, Answer(202, {"operationId": "op", "sets": [{"added": 10**30}]}))
+    server.on(
+        "GET", "/clusters/demo/nodes", Answer(body={"nodes": RECORDS}), *[Answer(body=listing)] * 2
+    )
+    ended = azscale("create_nodes", RECORDS, "-n", 1)
+    assert ended.code == 0 and "htc-3" in ended.out
+    assert "sets[0].added: expected a whole number, found 1000" in ended.err

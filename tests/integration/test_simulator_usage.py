@@ -125,7 +125,15 @@ WRONG = [
     ({"timeframe": "custom", "from": "x", "to": "y"}, "from: expected a time as in ISO-8601"),
     ({"timeframe": "custom", "from": "2026-01-02", "to": "2026-01-01"}, "to: expected a time"),
     (
-        {"timeframe": "custom", "from": "0001-01-01", "to": "9999-01-01", "granularity": "hourly"},
+        {"timeframe": "custom", "from": "0001-01-01T00:00+14:00"},
+        "from: expected a time of the years",
+    ),
+    (
+        {"timeframe": "custom", "from": "2026-01-02", "to": "9999-12-31T23:30Z"},
+        "to: expected a time",
+    ),
+    (
+        {"timeframe": "custom", "from": "1001-01-01", "to": "9998-01-01", "granularity": "hourly"},
         "at most",
     ),
 ]

@@ -9,10 +9,12 @@ binding.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hpc.autoscale.ccbindings.errors import InconsistentStatus
 from hpc.autoscale.ccbindings.models import ClusterNodearrayStatus, ClusterStatus, NodeList
+
+M = TypeVar("M", bound=Mapping[str, Any])
 
 
 def check_listing(
@@ -72,7 +74,7 @@ def _disagreements(
         if any(in_use.values()):
             yield f"the {reply} reply has no `nodes` while {_counts(in_use)}"
         return
-    listed = Counter(record.get("Template") for record in _distinct(records))
+    listed = Counter(record.get("Template") for record in distinct(records))
     short = {name: count for name, count in in_use.items() if listed[name] < count}
     if short and not records:
         yield f"the {reply} reply lists no nodes at all while {_counts(short)}"
@@ -84,9 +86,9 @@ def _disagreements(
         )
 
 
-def _distinct(records: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def distinct(records: Iterable[M]) -> list[M]:
     """Each node once: the page of a listing that came twice is no second page."""
-    return {r.get("NodeId") or r.get("Name") or id(r): r for r in records}.values()
+    return list({r.get("NodeId") or r.get("Name") or id(r): r for r in records}.values())
 
 
 def _unlisted_names(status: ClusterStatus) -> Iterator[str]:

@@ -254,7 +254,9 @@ class _List(FieldType):
 
 
 def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return False
+    return abs(value) < 2**63  # what servers and databases count with
 
 
 def _is_number(value: Any) -> bool:

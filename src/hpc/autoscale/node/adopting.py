@@ -93,7 +93,8 @@ def _pair(
     chosen = nodes[: len(fitting)]
     by_name = {record.get("Name"): record for record in fitting}
     named = {id(node): by_name.pop(node.name) for node in chosen if node.name in by_name}
-    others = iter([record for record in fitting if record.get("Name") in by_name])
+    by_their_name = {id(record) for record in named.values()}
+    others = iter([record for record in fitting if id(record) not in by_their_name])
     for node in chosen:
         matches[id(node)] = named[id(node)] if id(node) in named else next(others)
     taken = {id(record) for record in fitting}

@@ -33,7 +33,7 @@ from hpc.autoscale.ccbindings.errors import (
     NotFound,
     OperationNotFound,
 )
-from hpc.autoscale.ccbindings.evidence import answers, check_answers
+from hpc.autoscale.ccbindings.evidence import answers, check_answers, distinct
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.ccbindings.models import NodeList
 from hpc.autoscale.config.clusters import qualified, split_name
@@ -355,7 +355,7 @@ def _created_by(
     except OperationNotFound:
         return None
     check_answers(binding.cluster_name, listing, request_id)
-    return listing.nodes or []
+    return distinct(listing.nodes or [])
 
 
 def _created_by_each(

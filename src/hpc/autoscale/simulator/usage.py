@@ -203,6 +203,9 @@ def _moment(name: str, text: str | None) -> float:
         raise BadRequest(f"{name}: expected a time, because timeframe is custom; found nothing")
     try:
         moment = datetime.fromisoformat(text)
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
+    except ValueError:
         raise BadRequest(f"{name}: expected a time as in ISO-8601, found {shown(text)}") from None
+    if not 1000 < moment.year < 9999:
+        # beyond these years are times that ISO-8601 and the calendar of Python cannot name
+        raise BadRequest(f"{name}: expected a time of the years 1001 to 9998, found {shown(text)}")
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
