@@ -161,3 +161,31 @@ def test_more_new_nodes_than_can_be_counted(azscale: Run, server: ScriptedServer
     ended = azscale("create_nodes", RECORDS, "-n", 1)
     assert ended.code == 0 and "htc-3" in ended.out
     assert "sets[0].added: expected a whole number, found 1000" in ended.err
+
+
+def test_a_vm_size_in_another_case(azscale: Run, server: ScriptedServer) -> None:
+    """It is the size of the bucket: the nodes take work, and new ones are those that were asked
+    for."""
+    records = [{**record, "MachineType": "STANDARD_f4"} for record in RECORDS]
+    made = {**records[0], "Name": "htc-3", "NodeId": "three", "Status": "Acquiring"}
+    listing = {"nodes": [made], "operation": {"action": "create", "startTime": "x"}}
+    server.on("POST", CREATE, Answer(202, {"operationId": "op", "sets": [{"added": 1}]}))
+    server.on("GET", "/clusters/demo/nodes", Answer(body={"nodes": records}), Answer(body=listing))
+    ended = azscale("create_nodes", records, "-n", 1)
+    assert ended.code == 0 and "htc-3" in ended.out, ended
+    assert "no usable bucket" not in ended.err
+
+
+def test_a_new_node_of_a_size_that_is_not_to_be_used(azscale: Run, server: ScriptedServer) -> None:
+    """The nodes that were asked for are there, and the other one is logged."""
+    retired = bucket_status("Standard_F8", 8, valid=False, invalid_reason="DisabledMachineType")
+    both = array_status(buckets=[bucket_status(active_count=2), retired])
+    said = {"nodearrays": cluster_status(both).to_dict()["nodearrays"]}
+    made = a_record("htc-3", NodeId="three", Status="Acquiring")
+    odd = {**made, "Name": "htc-4", "NodeId": "four", "MachineType": "Standard_F8"}
+    listing = {"nodes": [made, odd], "operation": {"action": "create", "startTime": "x"}}
+    server.on("POST", CREATE, Answer(202, {"operationId": "op", "sets": [{"added": 1}]}))
+    server.on("GET", "/clusters/demo/nodes", Answer(body={"nodes": RECORDS}), Answer(body=listing))
+    ended = azscale("create_nodes", RECORDS, "-n", 1, "--vm-size", "Standard_F4", **said)
+    assert ended.code == 0 and "htc-3" in ended.out, ended
+    assert "created node htc-4 belongs to no known bucket" in ended.err

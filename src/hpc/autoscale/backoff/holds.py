@@ -107,8 +107,8 @@ class Holds:
             return
         by_place = {_place_of(b): b for b in buckets if b.valid}
         # what came before a failure is no sign that all is well again, so failures come first
-        told = {(record.get("Template"), record.get("MachineType")) for record in listed.failed}
-        silent = [b for b in lately if (b.nodearray, b.vm_size) not in told]
+        told = {(r.get("Template"), str(r.get("MachineType")).lower()) for r in listed.failed}
+        silent = [b for b in lately if (b.nodearray, b.vm_size.lower()) not in told]
         self._learn_from_buckets(silent, now)
         self._learn_from_nodes(listed, by_place, now)
         self._save()

@@ -12,6 +12,7 @@ from typing import Any
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.config.clusters import split_name
+from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 
 Record = Mapping[str, Any]
@@ -34,7 +35,7 @@ def adopt(
         waiting[set_of_record(record)].append(record)
     planned: dict[tuple[Any, Any, Any], list[Node]] = defaultdict(list)
     for node in nodes:
-        planned[(node.nodearray, node.vm_size, node.placement_group or None)].append(node)
+        planned[set_of(node)].append(node)
     matches: dict[int, Record] = {}
     surplus: list[Record] = []
     for key, group in planned.items():
@@ -123,10 +124,15 @@ def _by_name(record: Record) -> tuple[str, int, str]:
     return ht.name_order(str(record.get("Name") or ""))
 
 
+def set_of(there: Node | NodeBucket) -> tuple[Any, Any, Any]:
+    """The same of a planned node, or of the nodes of a bucket, to compare with those of records."""
+    return (there.nodearray, there.vm_size.lower(), there.placement_group or None)
+
+
 def set_of_record(record: Record) -> tuple[Any, Any, Any]:
     """The nodearray, the VM size and the placement group of a node record."""
     return (
         record.get("Template"),
-        record.get("MachineType"),
+        str(record.get("MachineType") or "").lower(),
         record.get("PlacementGroupId") or None,
     )

@@ -343,7 +343,7 @@ class Built:
         for array in self._arrays:
             for bucket in array.buckets or ():
                 try:
-                    size = bucket.definition and bucket.definition.machine_type
+                    size = bucket.definition and bucket.definition.machine_type.lower()
                     count = number(bucket.virtual_machine.vcpu_count, 0)
                     found.update({(name, size): count for name in self._names(array)})
                 except GARBLED:
@@ -364,7 +364,7 @@ class Built:
     def _vcpus_of(self, record: Record) -> int:
         size = record.get("MachineType") or ""
         try:
-            known = self._vcpus.get((record.get("Template") or "", size))
+            known = self._vcpus.get((record.get("Template") or "", size.lower()))
             if known:
                 return known
             if record.get("CoreCount"):

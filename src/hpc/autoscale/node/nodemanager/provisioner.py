@@ -17,7 +17,7 @@ from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.errors import CycleCloudError, counted
 from hpc.autoscale.hpctypes import NodeStatus, OperationId
 from hpc.autoscale.node import operations
-from hpc.autoscale.node.adopting import Record, set_of_record
+from hpc.autoscale.node.adopting import Record, set_of, set_of_record
 from hpc.autoscale.node.guards import Facts, Gate, Refusal, in_words
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.records import refresh
@@ -198,8 +198,7 @@ class Provisioner:
     def _take_in(self, record: Record) -> list[Node]:
         """A node that the server made beyond what was asked: it exists, so it counts."""
         for bucket in self._inventory.buckets:
-            key = (bucket.nodearray, bucket.vm_size, bucket.placement_group or None)
-            if key == set_of_record(record):
+            if bucket.valid and set_of(bucket) == set_of_record(record):
                 node = bucket._new_node(str(record.get("Name")), "")
                 node._is_planned = True
                 self._renew(node, record)

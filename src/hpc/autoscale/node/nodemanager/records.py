@@ -58,9 +58,9 @@ class _Alike(list[Record]):
 
 
 class NodeRecords:
-    """All usable records of a cluster, indexed once. `problems` says which were set aside and
-    why; `leaving` has the ids and the short host names, in lower case, of nodes that are going,
-    or are gone and still listed."""
+    """All usable records of a cluster, indexed once; VM sizes have no case. `problems` says which
+    were set aside and why; `leaving` has the ids and the short host names, in lower case, of nodes
+    that are going, or are gone and still listed."""
 
     def __init__(self, config: Mapping[str, Any], records: Sequence[Record]) -> None:
         self._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
@@ -96,7 +96,7 @@ class NodeRecords:
                 ids.add(node_id)
                 if not (alike or alike.leaving):
                     group = record.get("PlacementGroupId") or None
-                    groups = self._members[record["Template"], record["MachineType"]]
+                    groups = self._members[record["Template"], record["MachineType"].lower()]
                     groups[str(group) if group else None].append(alike)
                 alike.append(record)
                 if alike.leaving:
@@ -148,17 +148,17 @@ class NodeRecords:
 
     def placement_groups(self, nodearray: str, machine_type: str) -> list[str]:
         """Placement groups in which the nodearray has nodes of this size."""
-        return sorted(filter(None, self._members.get((nodearray, machine_type), {})))
+        return sorted(filter(None, self._members.get((nodearray, machine_type.lower()), {})))
 
     def has(self, nodearray: str, machine_type: str) -> bool:
         """Whether the nodearray has nodes of this size."""
-        return (nodearray, machine_type) in self._members
+        return (nodearray, machine_type.lower()) in self._members
 
     def leftovers(self, nodearrays: Collection[str]) -> list[tuple[str, str, str | None, Record]]:
         """Nodearray, VM size, placement group and one record of those nodes of nodearrays that no
         bucket has."""
         return [
-            (array, size, group, members[0].first)
+            (array, members[0].first["MachineType"], group, members[0].first)
             for (array, size), groups in self._members.items()
             for group, members in groups.items()
             if array in nodearrays and (array, size) not in self._placed
@@ -166,14 +166,14 @@ class NodeRecords:
 
     def placed(self, nodearray: str, machine_type: str) -> None:
         """A bucket has the nodes of this size now; nobody else gets them."""
-        self._placed.add((nodearray, machine_type))
+        self._placed.add((nodearray, machine_type.lower()))
 
     def listed(
         self, nodearray: str, definition: NodeDefinition, group: str | None
     ) -> tuple[list[NodeClass], list[Record]]:
         """The nodes of one size and placement group, if nobody has them: their classes and
         records."""
-        key = (nodearray, definition.vm_size)
+        key = (nodearray, definition.vm_size.lower())
         members = () if key in self._placed else self._members.get(key, {}).get(group, ())
         classes, records, problems = listed(definition, members, self._assume_hostnames)
         self.problems.extend(problems)
