@@ -9,6 +9,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from types import NoneType
 from typing import Any, ClassVar, Self
 
 from hpc.autoscale import hpclogging as logging
@@ -183,6 +184,14 @@ class _FreeForm(FieldType):
         return dict(value) if isinstance(value, Mapping) else value
 
 
+@lru_cache(maxsize=1_000)
+def _no_texts(keys: tuple[str, ...], kinds: tuple[type, ...]) -> tuple[str, ...]:
+    """Which keys of the record of a node have no text and should, by the kinds of their values;
+    thousands of records have the same keys and kinds."""
+    others = [key for key, kind in zip(keys, kinds, strict=True) if kind not in (str, NoneType)]
+    return tuple(key for key in others if str(key).lower() in _IN_TEXTS)
+
+
 class _NodeRecord(_FreeForm):
     """The record of a node. What it has to say in a text is left out where it is none, as if the
     record did not say it: whoever compares and keeps ids, names and states then meets texts alone.
@@ -192,11 +201,7 @@ class _NodeRecord(_FreeForm):
         record = super().build(value)
         if not isinstance(record, Mapping):
             return record
-        wrong = [
-            key
-            for key, said in record.items()
-            if said.__class__ is not str and said is not None and str(key).lower() in _IN_TEXTS
-        ]
+        wrong = _no_texts(tuple(record), tuple(map(type, record.values())))
         for key in wrong:
             name, found = record.get("Name"), _shown(record[key])
             logging.warning("node %s: %s: expected a text, found %s; not heeded", name, key, found)
