@@ -122,6 +122,24 @@ def test_a_node_that_was_written_to_is_asked_again():
     assert said(bench.place(cores(2), Request(1))) == [("a", 0, 1, 1, False)]
 
 
+def test_what_others_have_searched_is_forgotten_when_a_node_is_written_to():
+    """A job that asks for more than another begins where that one ended, and at a node that has
+    more since then."""
+    bench = Bench()
+    nodes = [
+        bench.shape("a", ncpus=cpus, mem=mem) for cpus, mem in [(4, 1), (1, 4), (4, 4), (4, 4)]
+    ]
+    candidate = bench.candidate("a", limit=0, mem=4, nodes=nodes)
+
+    def place(mem):
+        return said(bench.place(AllOf([cores(2), MinResource("mem", mem)]), Request(1)))
+
+    assert place(2) == [("a", 2, 3, 1, False)]
+    assert place(3) == [("a", 3, 4, 1, False)]
+    candidate.reshape({0: bench.shape("a", ncpus=4, mem=4)})
+    assert place(4) == [("a", 0, 1, 1, False)]
+
+
 def test_many_nodes_that_were_written_to_are_asked_again():
     """Each with what it has now, whichever of them is the first."""
     bench = Bench()

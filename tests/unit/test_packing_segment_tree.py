@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc.autoscale.packing.segment_tree import NodeIndex, Reading
+from hpc.autoscale.packing.segment_tree import NodeIndex, Reading, Staircase
 from hpc.autoscale.packing.shape import ShapeTable
 
 AMOUNTS = st.one_of(st.integers(0, 4), st.just(math.inf), st.none())
@@ -98,3 +98,54 @@ def test_an_empty_tree_has_no_room():
     needs = [(reading.tree, 1)]
     assert tree.first(0, needs) == -1
     assert tree.first(7, needs) == -1
+
+
+NUMBERS = st.integers(0, 4)
+PAIRS = st.tuples(NUMBERS, NUMBERS)
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("search"), st.integers(0, 8), PAIRS),
+        st.tuples(st.just("append"), st.integers(1, 3), PAIRS),
+        st.tuples(st.just("take"), st.integers(0, 8), PAIRS),
+        st.tuples(st.just("write"), st.integers(0, 8), PAIRS),
+    ),
+    max_size=40,
+)
+
+
+@given(CHANGES)
+def test_who_asks_for_more_begins_where_others_ended(changes):
+    """Searches that share what they know find what a scan finds, while nodes come, have less, and
+    have more again."""
+    scan = Scan()
+    tree, readings = NodeIndex(scan.shapes), {name: Reading(name, None) for name in NAMES}
+    for reading in readings.values():
+        tree.track(reading)
+    for kind, number, amounts in changes:
+        if kind == "search":
+            needs = [(readings[name].tree, n) for name, n in zip(NAMES, amounts, strict=True)]
+            searched = tree.staircase(amounts[0])
+            expected = scan.first(number, list(zip(NAMES, amounts, strict=True)))
+            assert tree.first(number, needs, searched) == expected
+        elif kind == "append":
+            scan.set(len(scan.shapes), len(scan.shapes) + number, scan.shape(amounts))
+        elif number < len(scan.shapes):
+            free = scan.shapes[number].free
+            if kind == "take":
+                amounts = [max(0, free[name] - n) for name, n in zip(NAMES, amounts, strict=True)]
+            else:
+                tree.forget_searches()
+            scan.set(number, number + 1, scan.shape(tuple(amounts)))
+            tree.late.add(number)
+
+
+@given(st.lists(st.tuples(NUMBERS, st.integers(1, 9)), max_size=12), NUMBERS)
+def test_a_staircase_knows_the_farthest_of_those_that_asked_for_no_more(noted, amount):
+    """What was noted of as much or less counts, the farthest of it, until all is forgotten."""
+    staircase = Staircase()
+    for asked, first in noted:
+        if first > staircase.first(asked):
+            staircase.note(asked, first)
+    assert staircase.first(amount) == max((f for n, f in noted if n <= amount), default=0)
+    staircase.forget()
+    assert staircase.first(amount) == 0

@@ -73,6 +73,11 @@ class Job:
     is a node count, else PACK. AssertionError for arguments of a wrong kind.
     """
 
+    # of most jobs nobody asks for these
+    __executing_hostnames: list[str] | None = None
+    __metadata: dict[str, Any] | None = None
+    __parsed: list[NodeConstraint] | None = None
+
     def __init__(
         self,
         name: str | None = None,
@@ -104,11 +109,8 @@ class Job:
         )
         if packing_strategy:
             self.packing_strategy = packing_strategy
-        self.__executing_hostnames: list[str] | None = None
         if executing_hostnames is not None:
             self.executing_hostnames = executing_hostnames
-        self.__metadata: dict[str, Any] | None = None
-        self.__parsed: list[NodeConstraint] | None = None
         try:
             self.__compiled = compiled = _understand(constraints)
         except ConstraintError as error:

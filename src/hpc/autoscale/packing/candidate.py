@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
 from hpc.autoscale.packing.limits import Limit, Reservation
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.segment_tree import Need, NodeIndex, Reading
+from hpc.autoscale.packing.segment_tree import Need, NodeIndex, Reading, Staircase
 from hpc.autoscale.packing.shape import OF_BUCKET, NodeShape
 from hpc.autoscale.packing.shares import NodeShare
 
@@ -125,8 +125,7 @@ class Candidate:
         return self.new_shape.fit(expr) if reject is None else reject
 
     def at_rest(self, expr: Expr) -> Reject | None:
-        """Why no new node may be had for an expression so soon after capacity failed; None when it
-        may."""
+        """Why no new node may be had so soon after capacity failed; None when it may."""
         if self.since_failure is None:
             return None
         shape = self.new_shape
@@ -146,8 +145,7 @@ class Candidate:
         return bool(shapes) and (shapes[0] is not None or any(s is not None for s in shapes))
 
     def alike(self, position: int, most: int) -> int:
-        """Where the nodes end that look like the one at a position; no more than `most` of them are
-        looked at."""
+        """Where the nodes end that look like the one at a position, of at most `most`."""
         shapes = self.shapes
         shape = shapes[position]
         end = min(len(shapes), position + most)
@@ -161,7 +159,7 @@ class Candidate:
         it; -1 when none has."""
         size = len(self.shapes)
         if start < size and needs.trees:
-            start = self._index.first(start, needs.trees)
+            start = self._index.first(start, needs.trees, needs.searched)
         return start if start < size else -1
 
     def first_of_each(self, start: int) -> Iterator[tuple[NodeShape | None, int]]:
@@ -183,7 +181,7 @@ class Candidate:
         minima = expr.minima or self._minima(expr)
         for name, amount, sized in minima or ():
             reading = self._readings.get(name) or self._read(name)
-            if (most := reading.tree[1]) <= 0 < amount or most < reading.needed(amount, sized):
+            if (most := reading.tree[1]) <= 0 < amount or reading.lacks(most, amount, sized):
                 return False
         return minima is not None
 
@@ -199,14 +197,16 @@ class Candidate:
     def needs(self, expr: Expr) -> Needs:
         """What an expression takes at least, for `next_meeting`; stays right whatever happens to
         the candidate."""
-        needs = Needs([], [])
+        trees: list[Need] = []
+        readings: list[tuple[Reading, float]] = []
         minima = self._minima(expr)
         for name, amount, sized in [(VACANT, math.inf, False)] if minima is None else minima:
             reading = self._readings.get(name) or self._read(name)
             needed = reading.needed(amount, sized)
-            needs.trees.append((reading.tree, needed))
-            needs.readings.append((reading, needed))
-        return needs
+            trees.append((reading.tree, needed))
+            readings.append((reading, needed))
+        others = (*readings[:-1], readings[-1][0]) if len(readings) > 1 else None
+        return Needs(trees, readings, self._index.staircase(others) if others else None)
 
     def _read(self, name: str) -> Reading:
         reading = self._readings[name] = Reading(name, self.new_shape.units.get(name))
@@ -248,6 +248,7 @@ class Candidate:
         for position, shape in changed.items():
             self.shapes[position] = shape
         self._index.late.update(changed)
+        self._index.forget_searches()
         self.changes.plan = None
         self.changes.reshaped.append((self, min(changed)))
 
@@ -257,10 +258,11 @@ class Candidate:
 
 class Needs(NamedTuple):
     """What an expression takes at least of each resource, for one candidate: to look it up in the
-    trees, and in one node."""
+    trees, and in one node. `searched`: how far that was looked up, where it is of several."""
 
     trees: list[Need]
     readings: list[tuple[Reading, float]]
+    searched: Staircase | None
 
     def are_met_by(self, shape: NodeShape) -> bool:
         """Whether a node of a shape may have what is needed of every resource."""

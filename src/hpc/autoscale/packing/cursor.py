@@ -21,8 +21,7 @@ from hpc.autoscale.packing.shares import InTurn, NodeShare, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
 _NEAR = 64
-# as long as few shapes are known to refuse: to look at a shape for the first time takes longer than
-# to ask the tree
+# while no more shapes are known to refuse: a first look takes longer than to ask the tree
 _FEW = 24
 _NEAR_WHILE_NEW = 2
 _MOST_ORDERS = 1_000
@@ -166,8 +165,7 @@ class Cursor:
         return found
 
     def _meet(self, shape: NodeShape, index: int = -1) -> bool:
-        """Whether nodes of a candidate that have a shape, which was not met before, take a
-        unit."""
+        """Whether nodes of a candidate with a shape that was not met before take a unit."""
         frame = shape.frame
         try:
             places = self._places[frame]
@@ -275,6 +273,8 @@ class Cursor:
         shapes, takes, refused = self.candidates[index].shapes, self._after_one, self._refused
         size = len(shapes)
         few = _NEAR if len(refused) > _FEW else _NEAR_WHILE_NEW
+        if self._needs[index] is None:
+            start = self._next_with_room(index, start)
         while 0 <= start < size:
             near = start + few
             for shape in filterfalse(refused.__contains__, shapes[start:near]):
@@ -380,8 +380,7 @@ class Cursor:
         return found
 
     def needed(self, index: int, units: int, per_node: int) -> NewNodes | None:
-        """What so many units need of a candidate, where new nodes of it take all; None where it can
-        have none."""
+        """What so many units need of new nodes of a candidate; None where it can have none."""
         fit = self.opening(index)
         if not isinstance(fit, Fit):
             return None

@@ -55,8 +55,7 @@ class View(Protocol):
 
     @property
     def last_capacity_failure(self) -> float | None:
-        """Seconds since the bucket's last capacity failure; None: never, or it is a node that has
-        its capacity."""
+        """Seconds since the bucket's last capacity failure; None for never, and for nodes."""
 
     def prop(self, name: str) -> object:
         """The value of a node property."""
@@ -185,8 +184,7 @@ class Expr:
         return (self,)
 
     def alternatives(self) -> Sequence[Expr] | None:
-        """Expressions of which the first that fits is what this one comes to; None where it is none
-        of this kind."""
+        """Expressions of which the first that fits is what this comes to; None: of none."""
         return None
 
     def minima_of(self, properties: Mapping[str, object]) -> tuple[Minimum, ...] | None:

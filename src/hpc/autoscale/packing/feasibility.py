@@ -42,8 +42,7 @@ class Ranking:
 
 
 class Feasibility:
-    """What the buckets are at one time. Cost of making it: none; each condition pays when it first
-    occurs."""
+    """What the buckets are at one time. Each condition costs something when it first occurs."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._candidates = tuple(candidates)
@@ -101,8 +100,7 @@ class Feasibility:
         return sorted(range(count), key=weights.__getitem__, reverse=True)
 
     def _weigh(self, condition: Expr, weights: list[float]) -> None:
-        """Add the preference of a condition to the weights, as `Expr.weigh` of each bucket
-        would."""
+        """Add the preference of a condition to the weights, as `Expr.weigh` does."""
         alternatives = condition.alternatives()
         if alternatives is None:
             weights[:] = map(condition.weigh, self._shapes, weights)
@@ -166,8 +164,7 @@ class Feasibility:
         return found
 
     def _who_fits_each(self, alternatives: Sequence[Expr]) -> Sequence[int]:
-        """`_who_fits` of each alternative. The same are asked twice in a row: to rank, and who
-        serves."""
+        """`_who_fits` of each alternative. The same are asked twice in a row."""
         if self._newest is None or self._newest[0] is not alternatives:
             self._newest = alternatives, [self._who_fits(each) for each in alternatives]
         return self._newest[1]

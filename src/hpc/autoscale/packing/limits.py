@@ -79,8 +79,7 @@ class Limit:
         )
 
     def charge(self, nodes: int, cores: int) -> None:
-        """Use up `nodes` with `cores` in all; negative numbers give back. LimitExceeded when they
-        do not fit."""
+        """Use up `nodes` with `cores` in all; below 0, give back. LimitExceeded if too many."""
         used_nodes, used_cores = self.used_nodes + nodes, self.used_cores + cores
         if (nodes > 0 or cores > 0) and (
             used_nodes > self.max_nodes or used_cores > self.max_cores

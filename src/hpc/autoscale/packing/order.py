@@ -69,8 +69,7 @@ class Offering(NamedTuple):
 
     @property
     def price_per_hour(self) -> float | None:
-        """US dollars for an hour of one node, of a spot node where this is spot; None when unknown,
-        never 0."""
+        """US dollars an hour of one node, spot where this is; None when unknown, never 0."""
         return self.ask_price()
 
     @property

@@ -135,8 +135,7 @@ class Probe(Protocol):
         """Try up to `units` on the node at a position; beyond the last node: on a new one."""
 
     def positions(self, candidate: Candidate) -> Sequence[int] | Reject | None:
-        """The positions of the only nodes that may fit, in order, or why there is none; None where
-        any may."""
+        """The only positions that may fit, in order, or why there is none; None where any may."""
 
     def settle(self, keep: bool) -> tuple[Callable[[], None], ...]:
         """End of a candidate's or a request's questions: undo what the trials touched, and (`keep`)

@@ -131,8 +131,7 @@ class Planner:
         return self._feasible().who_serves(parts)
 
     def cursor(self, expr: Expr, meeting: int | None = None) -> Cursor:
-        """What is remembered for an expression. `meeting`: what `who_serves` said, where it was
-        asked."""
+        """What is remembered for an expression. `meeting`: what `who_serves` said, if asked."""
         found = self._cursors.get(expr)
         if found is None:
             candidates = self._feasible().serving(expr, meeting)

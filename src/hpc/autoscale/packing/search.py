@@ -121,8 +121,7 @@ class Search:
             self._say(index, False, cursor.why_none(index, start))
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject) -> None:
-        """Place units on nodes at some positions, the only ones of the candidate that may take
-        any."""
+        """Place units on nodes at some positions, the only ones that may take any."""
         refusals = [positions] if isinstance(positions, Reject) else []
         for position in () if isinstance(positions, Reject) else positions:
             shape = self.cursor.candidates[index].shapes[position]
@@ -220,8 +219,7 @@ class Search:
                 self._place(Step(candidate, start, start + nodes, units, shape, after, opened))
 
     def _try(self, index: int, lo: int, hi: int, shape: NodeShape, each: int, opened: bool) -> None:
-        """Place units on nodes in a row that are alike to the engine, and ask custom constraints
-        about each."""
+        """Place units on nodes in a row that look alike, and ask custom constraints about each."""
         candidate, probe = self.cursor.candidates[index], self.probe
         why: Reject | None = None
         position = lo
@@ -319,8 +317,7 @@ class _Gang:
         return None
 
     def _on_existing(self) -> Search | None:
-        """The first candidate whose nodes that are there take all; of groups notes what theirs
-        take."""
+        """The first candidate whose existing nodes take all; notes what those of groups take."""
         units, per_node, groups = self.request.units, self.request.per_node, self.groups
         for index, candidate in self.cursor.in_use():
             is_grouped = groups is not None and candidate in groups.places
@@ -370,8 +367,7 @@ class _Gang:
         return self.request.units <= len(candidate.shapes) * self.request.per_node + room * each
 
     def _try(self, index: int) -> Search:
-        """A search that placed as much as one candidate takes, on nodes that are there and new
-        ones."""
+        """A search that placed as much as one candidate takes, on existing and new nodes."""
         search = self.tried[index] = self.search()
         search.use(index)
         search.open(index)
@@ -395,8 +391,7 @@ class _Gang:
         return self.first([index for index in members if not candidates[index].is_in_use])
 
     def _by_room(self, family: Family, partly: dict[int, Search]) -> Search | None:
-        """The group of a family to take, found in the index, but for those with nodes that have
-        room."""
+        """The group of a family to take, found in the index, of those without room on nodes."""
         each = self._each(family.members[0])
         nodes = -(-self.request.units // each) if each else NO_LIMIT
         best: tuple[int, int] | None = None
@@ -482,8 +477,7 @@ class Family:
             self.look(place)
 
     def look(self, place: int) -> None:
-        """A member, or one of its limits, has changed. Cost: its limits, and the logarithm of the
-        members."""
+        """A member, or one of its limits, has changed. Cost: its limits, and log of the members."""
         candidate = self._candidates[place]
         room = room_under(self.own[place], candidate.cores)
         in_use = candidate.is_in_use
@@ -564,8 +558,7 @@ class Groups:
             family.look(place)
 
     def treats_alike(self, expr: Expr) -> bool:
-        """Whether an expression that the candidates meet asks the same of nodes in any placement
-        group."""
+        """Whether an expression asks the same of nodes in any placement group."""
         found = self._even.get(expr)
         if found is None:
             found = self._even[expr] = all(

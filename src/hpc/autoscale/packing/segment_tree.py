@@ -4,16 +4,16 @@ Three indexes over the positions of a list. A segment tree holds at each point t
 numbers below it: item i is the greater of items 2i and 2i + 1, and the numbers themselves are its
 second half, a power of two of them. `NodeIndex` keeps one for each resource that some request asks
 a minimum of (a `Reading`), so that first fit skips whole subtrees that cannot hold the request;
-what is skipped cannot fit, what is returned may. `SegmentTree` is one for numbers that are set one
-by one. `Places` has the positions of each shape, or of each text of a resource, for expressions
-that a maximum does not help.
+what is skipped cannot fit, what is returned may. A `Staircase` says how far others have searched.
+`SegmentTree` is one for numbers that are set one by one. `Places` has the positions of each shape,
+or of each text of a resource, for expressions that a maximum does not help.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, cast
 
 from hpc.autoscale.packing.amounts import just_enough
@@ -127,8 +127,7 @@ class Places(Generic[Key]):
             insort(self._where.setdefault(key, []), position)
 
     def first_of_each(self, start: int) -> Iterator[tuple[Key, int]]:
-        """Each key that is found from a position on, with its first position from there, in no
-        order."""
+        """Each key from a position on, with its first position from there, in no order."""
         self._catch_up()
         for key, positions in self._where.items():
             if positions[-1] >= start:
@@ -189,6 +188,11 @@ class Reading:
         that nodes have it in."""
         return just_enough(amount if sized else amount * self.factor)
 
+    def lacks(self, available: float, amount: float, sized: bool) -> bool:
+        """Whether what is there is less than what is `needed`; in few steps where it is enough."""
+        least = amount if sized else amount * self.factor
+        return available < least and available < just_enough(least)
+
     def all(self, shapes: Sequence[NodeShape | None]) -> list[float]:
         """How much nodes of each of some shapes have."""
         found = list(map(self.known.get, shapes))
@@ -203,6 +207,32 @@ class Reading:
         if not isinstance(available, (int, float)) or available != available:
             return -math.inf  # a maximum over what is not a number could hide other nodes
         return available if shape.units.get(self._name) == self.unit else math.inf
+
+
+class Staircase:
+    """How far nodes were searched for amounts of one resource, by those who ask the same of all
+    others: who asks for no less finds nothing there either. Amounts and positions rise together.
+    """
+
+    def __init__(self) -> None:
+        self._amounts: list[float] = []
+        self._firsts: list[int] = []
+
+    def first(self, amount: float) -> int:
+        """The first position that may have an amount, as far as is known."""
+        place = bisect_right(self._amounts, amount)
+        return self._firsts[place - 1] if place else 0
+
+    def note(self, amount: float, first: int) -> None:
+        """No position before `first` has an amount, which was not known so far."""
+        lo = bisect_left(self._amounts, amount)
+        hi = bisect_right(self._firsts, first, lo)
+        self._amounts[lo:hi], self._firsts[lo:hi] = [amount], [first]
+
+    def forget(self) -> None:
+        """Nodes may have more now than they had."""
+        self._amounts.clear()
+        self._firsts.clear()
 
 
 class NodeIndex:
@@ -222,6 +252,9 @@ class NodeIndex:
         self._texts: dict[str, Places[str | None]] = {}
         # positions that have another shape than the trees know
         self.late: set[int] = set()
+        self._staircases: dict[Hashable, Staircase] = {}
+        # those in which something was noted since they all forgot it
+        self._noted: set[Staircase] = set()
 
     def track(self, reading: Reading) -> None:
         """Keep `reading.tree` from now on, whose item 1 is the most of all positions. It stays the
@@ -269,10 +302,30 @@ class NodeIndex:
             self._texts[name] = Places(self._shapes, by_text(name))
         return self._texts[name]
 
-    def first(self, start: int, needs: Sequence[Need]) -> int:
-        """The first position from `start` on where every need may be met; -1 when there is none."""
+    def staircase(self, others: Hashable) -> Staircase:
+        """What is known of all who ask the same of all resources but the last of their needs."""
+        return self._staircases.setdefault(others, Staircase())
+
+    def forget_searches(self) -> None:
+        """Nodes may have more now than they had."""
+        while self._noted:
+            self._noted.pop().forget()
+
+    def first(self, start: int, needs: Sequence[Need], searched: Staircase | None = None) -> int:
+        """The first position from `start` on where every need may be met; -1 when there is none.
+        `searched`: where to begin, for it takes long to find a node that has enough of each of two
+        resources behind many that have enough of either."""
         self.catch_up()
-        return first_meeting(needs, start, self._capacity)
+        if searched is None:
+            return first_meeting(needs, start, self._capacity)
+        amount = needs[-1][1]
+        begin = searched.first(amount)
+        found = first_meeting(needs, begin, self._capacity) if begin < self.entered else -1
+        end = found if found >= 0 else self.entered
+        if end > begin:
+            searched.note(amount, end)
+            self._noted.add(searched)
+        return first_meeting(needs, start, self._capacity) if 0 <= found < start else found
 
     def _enter_all(self, readings: Sequence[Reading], lo: int, hi: int) -> None:
         """Bring the trees up to date for positions in a row, level by level."""

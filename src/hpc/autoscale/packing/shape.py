@@ -184,8 +184,7 @@ class ShapeTable:
         return moved.shape(shape.values, shape.free)
 
     def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
-        """The shape of the same node where capacity must still be had, which last failed so many
-        seconds ago."""
+        """The shape of the same node in want of capacity, which last failed so long ago."""
         was = shape.template
         template = self.template(was.properties, was.units, was.trouble, last_capacity_failure)
         return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)

@@ -129,8 +129,7 @@ class NodeBucket:
 
     @property
     def example_node(self) -> Node:
-        """A node as a new one would be, named `<nodearray>-0`: what constraints on the bucket
-        look at."""
+        """A node like a new one, named `<nodearray>-0`: what constraints on buckets look at."""
         return self._own_template().example
 
     _example_node = example_node
@@ -236,8 +235,7 @@ class NodeBucket:
         self._written(node)
 
     def clone_with_placement_group(self, placement_group: ht.PlacementGroup) -> NodeBucket:
-        """The same bucket within a placement group: no nodes yet, all other limits shared with
-        this one."""
+        """The same bucket within a placement group: no nodes yet, other limits shared."""
         return self._within(placement_group)
 
     def _within(

@@ -214,8 +214,7 @@ class NodeTemplate:
         return self._example
 
     def derive(self, apply: FinishNode) -> None:
-        """Give the example node the default resources that it lacks. New nodes get them too from
-        now on."""
+        """Give the example node, and new nodes, the default resources that they lack."""
         if self.is_shared:
             if self._applied and self._applied[-1] is apply:
                 return  # another of the buckets has asked for it
@@ -246,8 +245,7 @@ class NodeTemplate:
         )
 
     def renew(self) -> None:
-        """From now on new nodes are as the bucket is now; until then they are as it was at the
-        last call."""
+        """From now on new nodes are as the bucket is now, and no more as at the last call."""
         if not self.is_shared:  # nobody writes to that
             self._forget()
             self._made_from = self.given()

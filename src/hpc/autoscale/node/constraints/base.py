@@ -74,8 +74,7 @@ class NodeConstraint(ABC):
             cls.join = NodeConstraint.join  # type: ignore[method-assign]
 
     def weight_buckets(self, bucket_weights: BucketWeights) -> BucketWeights:
-        """The buckets with the weights that this constraint gives them; heavier ones are used
-        first."""
+        """The buckets with the weights that it gives them; heavier ones are used first."""
         return bucket_weights
 
     @abstractmethod
@@ -88,12 +87,10 @@ class NodeConstraint(ABC):
 
     @abstractmethod
     def do_decrement(self, node: Node) -> bool:
-        """Take what one iteration needs from the node; False, and nothing taken, when that is not
-        possible."""
+        """Take what one iteration needs from the node; False, and nothing taken, if impossible."""
 
     def minimum_space(self, node: Node) -> int:
-        """How many more iterations fit on the node as far as this constraint cares; -1: it does not
-        care."""
+        """How many more iterations fit on the node; -1: this constraint does not care."""
         return -1
 
     @abstractmethod
@@ -138,8 +135,7 @@ class NodeConstraint(ABC):
 
 
 class BaseNodeConstraint(NodeConstraint):
-    """What most constraints start from: a bucket does when its example node does, and nothing is
-    used up."""
+    """What most start from: a bucket does when its example node does; nothing is used up."""
 
     def satisfied_by_bucket(self, bucket: NodeBucket) -> SatisfiedResult:
         return self.satisfied_by_node(bucket.example_node)
@@ -158,8 +154,7 @@ def view_of(node: Node) -> View:
 
 
 def bucket_view(bucket: NodeBucket) -> View:
-    """A new node of the bucket as an expression sees it, with the bucket's last capacity
-    failure."""
+    """A new node as an expression sees it, with the bucket's last capacity failure."""
     return NodeView(bucket.example_node, getattr(bucket, "last_capacity_failure", None))
 
 
@@ -174,8 +169,7 @@ def subject(node: Node, attr: str = "") -> str:
 
 
 def sentence(reject: Reject, node: Node, attr: str = "") -> str:
-    """Why the node was refused, with a guess at what a resource that it does not have was meant to
-    be."""
+    """Why the node was refused, with a guess at what an unknown resource was meant to be."""
     said = reject.explain(subject(node, attr))
     return said + did_you_mean(attr, node.available) if reject.code == "UndefinedResource" else said
 
@@ -264,8 +258,7 @@ class Compiled:
 
     @property
     def expr(self) -> Expr:
-        """All parts as one; made when it is first asked for, which for a job that fits nowhere is
-        never."""
+        """All parts as one; made when first asked for: never of a job that fits nowhere."""
         if self._expr is None:
             self._expr = self.parts[0] if len(self.parts) == 1 else AllOf(self.parts)
         return self._expr

@@ -96,8 +96,7 @@ def _takes(constraint: NodeConstraint) -> bool:
 
 
 class And(_CompositeConstraint):
-    """Every child at once, so that together they must fit: two that each take a core need two
-    cores."""
+    """Every child at once: two that each take a core need two cores."""
 
     keyword = "and"
     _made = AllOf

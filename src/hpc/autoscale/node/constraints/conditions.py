@@ -59,8 +59,7 @@ _MOST = 1e250
 
 
 def checked_amount(amount: Any) -> int | float | Size:
-    """The amount; InvalidAmount unless it is a size or a number that can be taken from
-    something."""
+    """The amount; InvalidAmount unless it is a size or a number that can be taken."""
     if not isinstance(amount, (int, float, Size)) or isinstance(amount, bool):
         raise InvalidAmount("a number or a size", amount)
     try:

@@ -268,8 +268,7 @@ class StandIn:
         raise NotAsDeclared(what)
 
     def check(self, untouched: bool) -> None:
-        """NotAsDeclared when it went too far, or when something was written that should not have
-        been."""
+        """NotAsDeclared when it went too far, or wrote what it should not have."""
         if self._overstepped is not None:
             raise NotAsDeclared(self._overstepped)
         if untouched and (self._closed != self._shown.closed or self.available.written):

@@ -72,16 +72,14 @@ class SharedConsumableResource(SharedResource):
 
     @property
     def remaining(self) -> Quantity:
-        """What is left, a size in bytes; a value that is no number counts as nothing that could be
-        taken."""
+        """What is left, a size in bytes; 0 for a value that is no number."""
         current = self.current_value
         if isinstance(current, Size):
             return current.bytes
         return current if isinstance(current, (int, float)) else 0
 
     def quantity(self, amount: int | float | Size) -> Quantity:
-        """The amount as `remaining` counts; a plain number asked of a size is in that size's own
-        unit."""
+        """The amount as `remaining` counts; a plain number of a size is in that size's unit."""
         if isinstance(amount, Size):
             return amount.bytes
         current = self.current_value

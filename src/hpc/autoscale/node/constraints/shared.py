@@ -44,8 +44,7 @@ class SharedConstraint(BaseNodeConstraint):
         return None
 
     def pools_and_amount(self) -> tuple[Sequence[SharedConsumableResource], int | float | Size]:
-        """The pools, none unless a subclass has some; and what the next iteration takes from each
-        of them."""
+        """The pools, none unless a subclass has some, and what one iteration takes of each."""
         return (), 0
 
     @property
@@ -54,8 +53,7 @@ class SharedConstraint(BaseNodeConstraint):
         return False
 
     def cap(self, times: int) -> int:
-        """How many of `times` iterations are possible; see `pool_room` for several constraints at
-        once."""
+        """How many of `times` iterations are possible; `pool_room` is for several constraints."""
         return min(times, pool_room([self]))
 
     def refusal(self, times: int = 1) -> str:
@@ -70,8 +68,7 @@ class SharedConstraint(BaseNodeConstraint):
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """From its JSON form. ConstraintError when a key is missing, unknown or of the wrong
-        kind."""
+        """From JSON. ConstraintError when a key is missing, unknown or of the wrong kind."""
         with located(cls.JSON_NAME):
             return cls.read(d.get(cls.JSON_NAME))
 
@@ -245,8 +242,7 @@ def _one_or_all(values: list[Any]) -> Any:
 
 
 def pool_room(pooled: Iterable[SharedConstraint]) -> int:
-    """How many more iterations are possible when each pays all of these; UNBOUNDED when no pool
-    limits it."""
+    """How many more iterations are possible when each pays all of these, or UNBOUNDED."""
     first: dict[int, Quantity] = {}
     every: dict[int, Quantity] = {}
     pools: dict[int, SharedConsumableResource] = {}

@@ -281,8 +281,7 @@ class Built:
             )
 
     def _names(self, array: ClusterNodearrayStatus) -> dict[str, str]:
-        """The names of a nodearray and of the dynamic arrays that extend it, by what their records
-        go by."""
+        """The names of a nodearray and of the dynamic arrays that extend it."""
         return {array.name: array.name} | {a.key: a.name for a in self._dynamic.of(array.name)}
 
     def _placement_groups(

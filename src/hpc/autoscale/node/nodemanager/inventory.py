@@ -121,15 +121,13 @@ class Names:
 
 
 class Apart:
-    """What was asked of the manager itself. Noting is constant in cost; no node is looked at before
-    `since`."""
+    """What was asked of the manager itself. Noting is constant in cost."""
 
     def __init__(self) -> None:
         self._noted: list[tuple[NodeBucket, int, int, Set[str]]] = []
 
     def note(self, bucket: NodeBucket, lo: int, hi: int, given: Set[str] = frozenset()) -> None:
-        """Nodes of a bucket, from position `lo` to before `hi`, came or got assignments this
-        way."""
+        """Nodes of a bucket, at positions `lo` … `hi` - 1, came or got assignments this way."""
         self._noted.append((bucket, lo, hi, given))
 
     def since(self, sizes: Sizes) -> set[Node]:

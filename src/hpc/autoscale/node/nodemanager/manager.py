@@ -209,8 +209,7 @@ class NodeManager:
 
     @property
     def new_nodes(self) -> list[Node]:
-        """Nodes that are planned and not created yet, and deallocated ones that work was placed
-        on."""
+        """Nodes that are planned and not created yet, and deallocated ones with work."""
         return self._inventory.new_nodes()
 
     def get_new_nodes(self) -> list[Node]:
@@ -257,8 +256,7 @@ class NodeManager:
 
     @property
     def order_policy(self) -> str | OrderPolicy:
-        """The policy that decides in which order buckets are asked, as it was given: a name, or a
-        policy."""
+        """The policy by which buckets are asked, as it was given: a name, or a policy."""
         return self._placer.order_policy
 
     def set_order_policy(self, policy: str | OrderPolicy) -> None:
@@ -391,8 +389,7 @@ class NodeManager:
         return self._provisioner.nodes_by_request_id(request_id)
 
     def get_nodes_by_operation(self, operation_id: str) -> list[Node]:
-        """The nodes that an operation has touched, as they are now; those that it no longer lists
-        are gone."""
+        """The nodes that an operation has touched, as they are now; unlisted ones are gone."""
         return self._provisioner.nodes_by_operation(operation_id)
 
     def to_dict(self) -> dict[str, Any]:

@@ -211,8 +211,7 @@ class Placer:
         return self.inventory.names.take(wanted) if wanted else ()
 
     def sorting_of(self, compiled: Compiled) -> Sorted:
-        """The constraints by who can answer for them. Worked out once for each list, while that is
-        in use."""
+        """The constraints by who can answer for them. Worked out once for each list in use."""
         known = self._sortings.get(id(compiled))
         if known is None or known[0] is not compiled or not known[1].may_be_believed():
             if len(self._sortings) > _MOST_SORTINGS:
@@ -447,8 +446,7 @@ def _nowhere(ranking: Ranking, refusals: list[Result]) -> Decision:
 
 
 def _in_words(refusal: Result) -> str:
-    """A refusal as those of the engine are said: its status, and its reasons, which may begin with
-    it already."""
+    """A refusal as those of the engine are said: its status, once, and its reasons."""
     said = "; ".join(refusal.reasons) or refusal.message
     return said if said.startswith(refusal.status) else f"{refusal.status}: {said}"
 

@@ -176,8 +176,7 @@ def _part(candidate: Candidate, name: str, sized: bool) -> float:
 
 
 def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arrangement:
-    """The order that a policy gives to candidates, and how it depends on what a demand needs.
-    PolicyError."""
+    """The order that a policy gives to candidates, also by what a demand needs. PolicyError."""
     candidates = list(known)
     asked: set[str] = set()
 

@@ -59,8 +59,7 @@ class Sorted(NamedTuple):
         return not (self.needs_probe or self.pooled or self.ranks)
 
     def may_be_believed(self) -> bool:
-        """Whether what declared constraints say may be acted on; if not, the demand must be sorted
-        out anew."""
+        """Whether declared constraints may be acted on; if not, the demand is sorted out anew."""
         return not self.declared or all(expr.known_to.believes(expr) for expr in self.declared)
 
 

@@ -30,8 +30,7 @@ GARBLED = (
     *(AttributeError, LookupError, TypeError, ValueError, ArithmeticError, AssertionError),
     RuntimeError,
 )
-"""What reading a garbled reply may raise. AutoscaleError, for sizes that are none, is a
-RuntimeError."""
+"""What reading a garbled reply may raise. AutoscaleError is a RuntimeError."""
 
 _ByGroup = dict[str | None, list["_Alike"]]
 
@@ -155,8 +154,7 @@ class NodeRecords:
         return (nodearray, machine_type.lower()) in self._members
 
     def leftovers(self, nodearrays: Collection[str]) -> list[tuple[str, str, str | None, Record]]:
-        """Nodearray, VM size, placement group and one record of those nodes of nodearrays that no
-        bucket has."""
+        """Nodearray, VM size, placement group and one record of nodes that no bucket has."""
         return [
             (array, members[0].first["MachineType"], group, members[0].first)
             for (array, size), groups in self._members.items()
@@ -171,8 +169,7 @@ class NodeRecords:
     def listed(
         self, nodearray: str, definition: NodeDefinition, group: str | None
     ) -> tuple[list[NodeClass], list[Record]]:
-        """The nodes of one size and placement group, if nobody has them: their classes and
-        records."""
+        """Nodes of one size and placement group that nobody has: their classes and records."""
         key = (nodearray, definition.vm_size.lower())
         members = () if key in self._placed else self._members.get(key, {}).get(group, ())
         classes, records, problems = listed(definition, members, self._assume_hostnames)

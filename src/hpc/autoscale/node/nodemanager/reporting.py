@@ -65,8 +65,7 @@ class NothingFound:
         return self._decision.reasons() or ["there is room for it by now"]
 
     def results(self) -> Sequence[Result]:
-        """The results of one of the demands; that of the demand itself, the last, belongs to it
-        alone."""
+        """The results of one of the demands; the last, of the demand itself, is its alone."""
         units, reasons = self._request.units, lambda: [*self._reasons]
         whole = AllocationResult("Failed", None, units, reasons, self._placer.where())
         return [*self._shared, whole]
