@@ -39,7 +39,7 @@ class Silence:
     _last: float | None = None
 
     def look(self, workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
-        """Those that have been silent for the whole lease."""
+        """The workers that have been silent for the whole lease."""
         now = self.clock()
         watched = self._last is not None and now - self._last <= self.lease / 2
         before = self._seen if watched else {}

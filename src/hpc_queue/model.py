@@ -86,7 +86,7 @@ class JobSpec:
     replacements: Mapping[str, str] = field(default_factory=dict)
 
     def checked(self) -> JobSpec:
-        """The same; QueueError when it makes no sense."""
+        """This specification; QueueError when it makes no sense."""
         for problem in self._problems():
             raise QueueError(problem)
         return self

@@ -144,7 +144,7 @@ class Queue:
     def cancel_ranges(
         self, ranges: Sequence[Range], why: str = "cancelled by hand"
     ) -> list[tuple[int, int]]:
-        """The same for ranges of positions, sent together; what each came to."""
+        """Cancel ranges of positions, sent together; what each came to, as `cancel` says it."""
         found = self.store.cancel_all(ranges, why)
         self.release(job for _, _, released in found for job in released)
         return [(waited, run) for waited, run, _ in found]

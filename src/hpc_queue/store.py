@@ -130,7 +130,7 @@ class Store:
         return said[0].decode(), said[1] == b"0" and not said[2]
 
     def submit_all(self, specs: Iterable[JobSpec], keep: float = 0) -> list[tuple[str, bool]]:
-        """The same for many jobs, sent together; none is added when one cannot be."""
+        """`submit` for many jobs, sent together; none is added when one cannot be."""
         checked = [spec.checked() for spec in specs]
         after = {other for spec in checked for other in spec.after}
         for other, kind in self.classes_of(after).items():
@@ -313,7 +313,7 @@ class Store:
     def cancel_all(
         self, ranges: Sequence[Range], why: str = "cancelled"
     ) -> list[tuple[int, int, list[str]]]:
-        """The same for many ranges, sent together; of an unknown job there is nothing to cancel."""
+        """`cancel` for many ranges, sent together; of an unknown job there is nothing to cancel."""
         found: list[tuple[int, int, list[str]]] = []
         for at in range(0, len(ranges), _TOGETHER):
             with self._answering():

@@ -30,7 +30,7 @@ SHORT_COLUMNS = (
     "Failed",
     "Error",
 )
-"""Those of a line of 80 characters."""
+"""The columns of a line of 80 characters."""
 _WIDE = ("wide", "all")
 
 

@@ -14,6 +14,15 @@ FILES = sorted(ROOT.rglob("*.py"))
 # words that were used for something else than they say
 NOT_USED = re.compile(r"(outlook|mould|unseen|roster|lane|stray|toll|draft|tab)s?|looks|strayed")
 
+# how a docstring begins that speaks of the one before it: "The same, once …", "Those that …"
+SPEAKS_OF_ANOTHER = re.compile(
+    r"(The same|Those|The others)\b"
+    r"(?=[,.;:]|\s+(as|but|by|for|in|once|that|there|to|which|with|within|without)\b)"
+    r"|(The same|Those) of (a|an|another|it|one|something|the (library|queue))\b|It (came|is|of)\b"
+)
+# what a check of the conformance kit is about is in its name
+NAMED_BY_THEIR_CHECK = ROOT / "testing" / "conformance"
+
 # classes of one name, each with the modules that have one and why both are called that
 SAME_NAMES = {
     # the words of HTTP: what the simulator answers with, and what the client makes of an answer
@@ -58,6 +67,26 @@ def test_no_name_has_a_word_of_a_private_vocabulary():
     """In any identifier or file name."""
     found = {str(file.relative_to(ROOT)): misnamed(file) for file in FILES}
     assert {path: names for path, names in found.items() if names} == {}
+
+
+def texts_in(tree):
+    """Every text that stands by itself in a module: docstrings, and what follows a name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield " ".join(text.split())
+
+
+def test_every_docstring_can_be_understood_without_its_neighbours():
+    """None begins with a word that stands for what another one says."""
+    found = [
+        f"{file.relative_to(ROOT)}: {text}"
+        for file in FILES
+        if NAMED_BY_THEIR_CHECK not in file.parents
+        for text in texts_in(trees()[file])
+        if SPEAKS_OF_ANOTHER.match(text)
+    ]
+    assert found == []
 
 
 def test_a_class_with_spot_in_its_name_is_about_spot_instances():

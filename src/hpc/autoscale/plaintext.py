@@ -31,7 +31,7 @@ def on_one_line(text: str) -> str:
 
 
 def on_its_lines(text: str) -> str:
-    """The same for a text of our own making, whose line breaks and tabs are meant."""
+    """`on_one_line` for a text of our own making, whose line breaks and tabs are meant."""
     return text if text.isprintable() else re.sub(_BUT_LINES, _escaped, text)
 
 

@@ -135,7 +135,7 @@ def _close_all(connections: dict[object, sqlite3.Connection]) -> None:
 
 
 def _identity(path: str) -> object:
-    """The same for as long as it is the same file."""
+    """A key that is the same for as long as it is the same file."""
     absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
     with suppress(OSError):
         found = os.stat(absolute)

@@ -324,7 +324,7 @@ class _Listener:
         self._set_context(f"[Job {job.name}]")
 
     def failed(self, job: Job, error: Exception) -> bool:
-        """The others are placed."""
+        """Set a job aside, with a line in the log; the others are placed."""
         logging.debug("set aside: %r", job, exc_info=error)
         self.set_aside(job, one_line(error))
         return True

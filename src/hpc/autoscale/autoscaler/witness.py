@@ -66,7 +66,7 @@ def compare(
 
 
 def without_forgotten(found: Witnessed, seen: Mapping[str, Sighting], now: float) -> Witnessed:
-    """The same without nodes whose hosts were left out of complete answers for long."""
+    """What was found, without nodes whose hosts were left out of complete answers for long."""
     if not found.is_complete:
         return found
     before = now - FORGOTTEN_AFTER

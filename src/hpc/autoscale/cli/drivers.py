@@ -100,15 +100,15 @@ class RequestSetDriver(GenericDriver):
         """No spare placement groups are made: each group of a request set has its own."""
 
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
-        """Those in nodearrays of request sets."""
+        """The nodes in nodearrays of request sets."""
         return self._ours(nodes)
 
     def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
-        """Those in nodearrays of request sets."""
+        """The nodes in nodearrays of request sets."""
         return self._ours(nodes)
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """Those in nodearrays of request sets."""
+        """The nodes in nodearrays of request sets."""
         return self._ours(nodes)
 
     def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:

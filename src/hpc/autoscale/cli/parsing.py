@@ -176,8 +176,9 @@ def create_arg_parser(
 def _parser_of(
     project_name: str, module: Any, default_config: str | None, asked: str | None = None
 ) -> CommandParser:
-    """The same. `asked`: the command that is going to be run, where that is known; then no other
-    one has a parser, as to make those of all takes longer than many a command."""
+    """A parser as `create_arg_parser` makes it. `asked`: the command that is going to be run, where
+    that is known; then no other one has a parser, as to make those of all takes longer than many a
+    command."""
     config_path = default_config_path(project_name, module, default_config)
     describe = getattr(module, "_describe_commands", None)
     may_be_cut = describe is None

@@ -114,7 +114,7 @@ def _row(one: Sent | Removal, answers: Mapping[str, str | None]) -> list[str | N
 
 
 def _short_row(one: Sent | Removal, answers: Mapping[str, str | None]) -> list[str | None]:
-    """The same by `_SHORT`."""
+    """What is known of a request, by `_SHORT`."""
     return [
         one.request_id,
         one.command if isinstance(one, Removal) else "create_nodes",

@@ -169,7 +169,7 @@ def _row(wanted: ArrayRequest | None) -> list[str | int | None]:
 
 
 def _short_row(wanted: ArrayRequest | None) -> list[str | int | None]:
-    """The same by `_SHORT`."""
+    """What is wanted of an array, or nothing, by `_SHORT`."""
     name, _, instances, cores, groups, _ = _row(wanted)
     said = [
         counted(int(amount), unit)

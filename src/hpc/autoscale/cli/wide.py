@@ -28,7 +28,7 @@ WIDE_COLUMNS = (
 )
 """What `wide` stands for beside the columns of the command."""
 WIDE_BUCKET_COLUMNS = ("vm_family", "location", "spot", "price")
-"""The same of commands that print buckets."""
+"""What `wide` stands for in commands that print buckets."""
 
 
 def widened(columns: Sequence[str], by_default: Sequence[str], cmd: str) -> list[str]:

@@ -90,7 +90,7 @@ def _hosts(job: object) -> str:
 
 
 def _partly(verdict: Verdict, mine: Sequence[Node]) -> Verdict:
-    """The same of a job that has a part of what it wants."""
+    """The verdict on a job that has a part of what it wants."""
     verb = "is" if len(mine) == 1 else "are"
     some = f"for a part of it {counted(len(mine), 'node')} {verb} there or planned"
     return replace(verdict, line=f"{verdict.line} ({some})")

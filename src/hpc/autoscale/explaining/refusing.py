@@ -78,7 +78,7 @@ def unpaid_of(pooled: Iterable[SharedConstraint], units: int) -> list[SharedCons
 
 
 def _by_pool(pooled: Iterable[SharedConstraint]) -> list[SharedConstraint]:
-    """The same, one for each pool: with what all of them together ask of it."""
+    """One constraint for each pool, with what all of those given together ask of it."""
     found: list[SharedConstraint] = []
     asked: dict[tuple[object, ...], tuple[SharedConsumableResource, Any]] = {}
     for each in pooled:

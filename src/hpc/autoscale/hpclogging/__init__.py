@@ -142,7 +142,7 @@ class HPCLogger(Logger):
         self.log(TRACE, msg, *args, **_called_from_outside(kwargs))
 
     def warn(self, msg: object, *args: object, **kwargs: Any) -> None:
-        """The same as `warning`."""
+        """Another name of `warning`."""
         self.warning(msg, *args, **_called_from_outside(kwargs))
 
     def addHandler(self, hdlr: Handler) -> None:
@@ -204,7 +204,7 @@ def trace(msg: object, *args: object, **kwargs: Any) -> None:
 
 
 def warn(msg: object, *args: object, **kwargs: Any) -> None:
-    """The same as `warning`."""
+    """Another name of `warning`."""
     warning(msg, *args, **_called_from_outside(kwargs))
 
 

@@ -390,7 +390,7 @@ class Outcome:
 
     @property
     def result(self) -> AllocationResult[Node]:
-        """The same as a result; nobody is told of one that is made only now."""
+        """This outcome as a result; nobody is told of one that is made only now."""
         if self._result is None:
             with results.muted():
                 self._result = self._made()

@@ -116,7 +116,7 @@ class Written:
 
 
 def as_written(record: PassRecord) -> Written:
-    """The same with lists as rows."""
+    """A pass as a writer takes it: lists as rows."""
     did = dict(record.did)
     lists = {
         "status": status_rows(record.status),

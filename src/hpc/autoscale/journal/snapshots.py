@@ -87,7 +87,7 @@ def _label(pool: SharedConsumableResource) -> tuple[str, str]:
 
 
 def _drawing(constraints: Iterable[NodeConstraint]) -> Iterator[SharedConsumableConstraint]:
-    """Those that draw on pools, at any depth."""
+    """The constraints that draw on pools, at any depth."""
     for each in constraints:
         if isinstance(each, SharedConsumableConstraint):
             yield each

@@ -95,10 +95,8 @@ class JournalWriter:
         self.append(as_written(record))
 
     def append(self, record: Written, remembered: Mapping[str, Any] | None = None) -> None:
-        """The same for a record whose lists are rows.
-
-        `remembered`: leave word of this record for the next process, which is told this (JSON).
-        """
+        """Append a pass whose lists are rows, as `write` does. `remembered`: leave word of this
+        record for the next process, which is told this (JSON)."""
         now = clock.time()
         last, self._last = self._last, None
         other, self._of_another = self._of_another, None

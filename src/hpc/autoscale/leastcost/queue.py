@@ -74,7 +74,7 @@ class Layout(NamedTuple):
         return sum(step.units for step in self.placed.get(demand, ()))
 
     def moved(self, to: Mapping[Candidate, Candidate]) -> Layout:
-        """The same for other candidates in the same state."""
+        """This layout for other candidates in the same state."""
 
         def moved(steps: Sequence[Step]) -> list[Step]:
             parts = ((s.lo, s.hi, s.units, s.before, s.after, s.opened) for s in steps)

@@ -125,7 +125,8 @@ def _by_name(record: Record) -> tuple[str, int, str]:
 
 
 def set_of(there: Node | NodeBucket) -> tuple[Any, Any, Any]:
-    """The same of a planned node, or of the nodes of a bucket, to compare with those of records."""
+    """The nodearray, the VM size and the placement group of a planned node, or of new nodes of a
+    bucket, to compare with those of records."""
     return (there.nodearray, there.vm_size.lower(), there.placement_group or None)
 
 

@@ -226,7 +226,7 @@ def create_each(
 
 
 def _errors_told(found: Mapping[str, T | Exception]) -> dict[str, T | CycleCloudError]:
-    """The same, once every error is one of CycleCloud; another one is raised."""
+    """What was found, where every error is one of CycleCloud; another one is raised."""
     told: dict[str, T | CycleCloudError] = {}
     for key, each in found.items():
         if isinstance(each, Exception) and not isinstance(each, CycleCloudError):

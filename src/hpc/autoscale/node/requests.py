@@ -256,7 +256,7 @@ class _File(SqliteFile):
 
 
 class _Memory(_File):
-    """The same without a file, for as long as the object lives."""
+    """A log of requests without a file, for as long as the object lives."""
 
     def __init__(self) -> None:
         super().__init__(":memory:")

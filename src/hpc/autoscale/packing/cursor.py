@@ -354,7 +354,7 @@ class Cursor:
         return self._turns[1]
 
     def parts(self, units: int, per_node: int) -> Parts:
-        """The same, each share by itself."""
+        """The order of `openings`, each share by itself."""
         order = self._openings_alone(units, per_node)
         if self._parts is None or self._parts[0] is not order:
             found: dict[NodeShare | None, list[int]] = {share: [] for share in self._shares}
@@ -368,7 +368,7 @@ class Cursor:
         return list(in_turn(self._shares))
 
     def _openings_alone(self, units: int, per_node: int) -> Sequence[int]:
-        """The same, but for shares."""
+        """The order of `openings`, were there no shares."""
         if self._by_need is None:
             return self._as_they_are
         found = self._openings.get((units, per_node))

@@ -37,7 +37,7 @@ class Ranking:
 
     @cached_property
     def rejects(self) -> Rejects:
-        """Those that cannot serve, in the order of preference."""
+        """The candidates that cannot serve, in the order of preference."""
         return self._make_rejects()
 
 

@@ -14,7 +14,7 @@ LAYERS = {
 """The layers, with what each does."""
 
 OFF: set[str] = set()
-"""Those that are left out; `leave_out` alone changes it."""
+"""The layers that are left out; `leave_out` alone changes it."""
 
 
 def leave_out(*layers: str) -> None:

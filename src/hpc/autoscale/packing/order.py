@@ -195,7 +195,7 @@ def unregister_policy(name: str) -> None:
 
 
 def known_policies() -> dict[str, OrderPolicy]:
-    """Those of the library and those registered in this process, by name."""
+    """The policies of the library and those registered in this process, by name."""
     return {**BUILT_IN, **_registered}
 
 

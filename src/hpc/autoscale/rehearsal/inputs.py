@@ -47,11 +47,11 @@ class Inputs:
     hosts: Mapping[str, str] = field(default_factory=dict)
 
     def with_limits(self, status: ClusterStatus) -> Inputs:
-        """The same with the limits of a status, unless there are some."""
+        """These inputs with the limits of a status, unless there are some."""
         return self if self.limits else replace(self, limits=dict(_limits_of(status)))
 
     def with_nodes(self, records: Iterable[Mapping[str, Any]]) -> Inputs:
-        """The same with the nodes of a listing, unless there are some."""
+        """These inputs with the nodes of a listing, unless there are some."""
         if self.nodes:
             return self
         kept = ("NodeId", "Status", "TargetState", "KeepAlive")
@@ -62,13 +62,13 @@ class Inputs:
         return replace(self, nodes=nodes)
 
     def with_jobs(self, jobs: Iterable[Any]) -> Inputs:
-        """The same with the jobs that are to be placed, unless there are some."""
+        """These inputs with the jobs that are to be placed, unless there are some."""
         if self.jobs:
             return self
         return replace(self, jobs={name_of_job(job): _wish(job) for job in jobs})
 
     def with_hosts(self, hosts: Iterable[Any]) -> Inputs:
-        """The same with the hosts of a reading, unless there are some."""
+        """These inputs with the hosts of a reading, unless there are some."""
         if self.hosts:
             return self
         return replace(self, hosts={_name_of_host(host): _load(host) for host in hosts})

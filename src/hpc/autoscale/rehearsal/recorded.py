@@ -126,7 +126,7 @@ class RecordedClusters(RecordedBinding, SeveralClusters):
         return self
 
     def as_read(self) -> tuple[ClusterStatus, NodeList]:
-        """The same as when it was read first."""
+        """The status and the nodes as when they were read first."""
         return self.get_cluster_status(), self.get_nodes()
 
 

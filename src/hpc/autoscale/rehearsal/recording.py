@@ -279,34 +279,34 @@ class RecordingDriver(PassingDriver):
     # -- commands
 
     def handle_failed_nodes(self, nodes: list[Node]) -> list[Node]:
-        """Those that the driver foresees to forget."""
+        """The nodes that the driver foresees to forget."""
         return self._foreseen("handle_failed_nodes", nodes)
 
     def handle_undraining(self, nodes: list[Node]) -> list[Node]:
-        """Those that the driver foresees to let in again."""
+        """The nodes that the driver foresees to let in again."""
         return self._noted("undrain", "handle_undraining", nodes)
 
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        """Those that the driver foresees to join."""
+        """The nodes that the driver foresees to join."""
         return self._noted("join", "add_nodes_to_cluster", nodes)
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
-        """All of them."""
+        """All of the nodes."""
         return nodes
 
     def handle_boot_timeout(self, nodes: list[Node]) -> list[Node]:
-        """Those that the driver foresees to give up."""
+        """The nodes that the driver foresees to give up."""
         return self._foreseen("handle_boot_timeout", nodes)
 
     def handle_draining(self, nodes: list[Node]) -> list[Node]:
-        """Those that the driver foresees to be free of work; all are drained."""
+        """The nodes that the driver foresees to be free of work; all are drained."""
         self.recorder.note("drain", nodes)
         return self._foreseen("handle_draining", nodes)
 
     def handle_post_delete(self, nodes: list[Node]) -> list[Node]:
-        """All of them."""
+        """All of the nodes."""
         return nodes
 
     def _noted(self, action: Action, hook: str, nodes: list[Node]) -> list[Node]:

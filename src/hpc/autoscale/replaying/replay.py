@@ -54,7 +54,7 @@ class Replayed:
 
     @property
     def is_same(self) -> bool:
-        """It came to the same decisions."""
+        """Whether the pass came to the same decisions."""
         return not self.differences and not self.skipped
 
 

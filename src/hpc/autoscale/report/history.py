@@ -172,7 +172,7 @@ class History:
         self.samples.append(sample)
 
     def conclude(self) -> History:
-        """The same, with what is said of the last pass alone."""
+        """This history, with what is said of the last pass alone."""
         if self.last is not None:
             self.quotas = list(_quotas(self.last.status))
             self.explanations = _explanations(self.last)

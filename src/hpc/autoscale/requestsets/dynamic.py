@@ -114,7 +114,7 @@ class DynamicArrays:
         return bool(self._known)
 
     def of(self, nodearray: str) -> Sequence[DynamicArray]:
-        """Those that extend a nodearray."""
+        """The dynamic arrays that extend a nodearray."""
         return self._of.get(nodearray, ())
 
     @property
@@ -129,7 +129,8 @@ class DynamicArrays:
         return [{**record, "Template": of.key} if of else record for record, of in found]
 
     def named(self, records: Sequence[Record]) -> list[Record]:
-        """The same with its name."""
+        """Node records with the name of the dynamic array as `Template` where the node is of
+        one."""
         found = [(record, self._array_of(record)) for record in records]
         return [{**record, "Template": of.name} if of else record for record, of in found]
 

@@ -144,14 +144,14 @@ class Verdict:
         return f"{self.stand}/{self.code}{where}"
 
     def about_another(self, about: str) -> Verdict:
-        """The same of something else that is like it."""
+        """This verdict on something else that is like it."""
         said = self.line
         if said.lower().startswith(self.about.lower()):
             said = f"{about[:1].upper()}{about[1:]}{said[len(self.about) :]}"
         return replace(self, about=about, line=said)
 
     def fixed_by(self, fixes: tuple[Fix, ...]) -> Verdict:
-        """The same, with changes that would let it start."""
+        """This verdict, with changes that would let it start."""
         return replace(self, fixes=fixes)
 
     def to_dict(self) -> dict[str, Any]:

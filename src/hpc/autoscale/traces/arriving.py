@@ -46,7 +46,7 @@ class Arrivals:
         return self._due[0][0] if self._due else None
 
     def take(self, now: float) -> list[Task]:
-        """Those that come until now, in their order."""
+        """The tasks that come until now, in their order."""
         come = []
         while self._due and self._due[0][0] <= now:
             at, _, task = heapq.heappop(self._due)

@@ -177,7 +177,8 @@ class World:
 
     @property
     def state(self) -> object:
-        """The same for as long as nothing happens in the cluster and at the scheduler."""
+        """A value that is the same for as long as nothing happens in the cluster and at the
+        scheduler."""
         return self.changes, self.scheduler.changes, self.events.total()
 
     @property

@@ -157,8 +157,8 @@ def _question(config: Mapping[str, Any], settings: Mapping[str, Any]) -> WeightQ
 
 
 def _key(settings: Mapping[str, Any], question: WeightQuestion) -> str:
-    """The same for the same question: what was asked of another provider, or for other regions,
-    is no answer."""
+    """A text that is the same for the same question: what was asked of another provider, or for
+    other regions, is no answer."""
     kept = {k: v for k, v in settings.items() if k not in ("ttl", "timeout", "hysteresis")}
     text = json.dumps([kept, question.regions], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -59,7 +59,7 @@ class NodeDefinition:
     def in_placement_group(
         self, placement_group: str | None, resources: Mapping[str, Any] | None = None
     ) -> NodeDefinition:
-        """The same within a placement group, or (None) in none; with these resources, if given."""
+        """This definition in a placement group, or (None) in none; with resources, if given."""
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.placement_group = ht.PlacementGroup(placement_group) if placement_group else None
@@ -253,7 +253,7 @@ class NodeTemplate:
     def shapes(
         self, table: ShapeTable, finish: Finish, deferred: Collection[str]
     ) -> Sequence[NodeShape]:
-        """Those of the example node and of a new node. `deferred`: see `shape_of`."""
+        """The shapes of the example node and of a new node. `deferred`: see `shape_of`."""
         if self._shapes is None:
             sample, rest = self._sampled(finish)
             if rest is not None:

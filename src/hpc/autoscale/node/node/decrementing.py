@@ -38,7 +38,7 @@ class Condition(Protocol):
         """How many more iterations fit on the node; -1: it does not care."""
 
     def get_children(self) -> Iterable[Condition]:
-        """Those that this one is made of."""
+        """The conditions that this one is made of."""
 
 
 def minimum_space(constraints: Sequence[Condition], node: Node) -> int:

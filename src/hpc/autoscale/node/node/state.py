@@ -386,7 +386,7 @@ class BucketNodes:
     # -- becoming the engine's, and being looked at by definitions of default resources
 
     def join(self, candidate: Candidate, table: ShapeTable) -> None:
-        """These are the nodes of a bucket of an engine, from the next `bind` on."""
+        """Be the nodes of a bucket of an engine, from the next `bind` on."""
         self._candidate = candidate
         self._table = table
         self.shapes = candidate.shapes

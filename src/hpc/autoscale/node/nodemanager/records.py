@@ -222,7 +222,7 @@ def listed(
 
 
 def _class_key(record: Record, number: int) -> object:
-    """The same for records of nodes that differ in names only; `number`: of their list."""
+    """A key that records share which differ in names only; `number`: of their list."""
     configuration = record.get("Configuration")
     resources = resources_of(record) if configuration else None
     if resources:
