@@ -173,6 +173,34 @@ def test_no_more_hosts_are_drained_than_may_be_stopped(site):
     assert len(site.queue.drained) == 2
 
 
+@pytest.mark.parametrize("kept", ["rack-1", "htc-1"])
+def test_a_host_waits_only_so_long_for_one_that_is_never_let_go(site, kept):
+    """Neither a host nor a node of the cloud that the scheduler keeps for half an hour uses up what
+    one pass may stop."""
+    site.run(3)
+    site.config["autoscale"] = {"max_deletes_per_pass": 1}
+    site.queue.handle_draining = lambda nodes: [node for node in nodes if node.name != kept]
+    hosts, stopped = {"rack-1", "rack-2"}, set()
+    for after in (0, IDLE, 30, 1801, 30, 30):
+        summary = site.run(0, after=after)
+        assert len(summary.hosts_stopped) + len(summary.deleted) <= 1
+        stopped.update(summary.hosts_stopped)
+    assert stopped == hosts - {kept}
+
+
+def test_a_host_that_was_drained_and_runs_is_taken_back(site):
+    """The scheduler, which closed it, opens it again for the work that is placed there; one whose
+    worker was stopped is started and joined."""
+    site.run(2)
+    site.queue.handle_draining = lambda nodes: [node for node in nodes if node.name == "rack-2"]
+    for after in (0, IDLE, 30):
+        site.run(0, after=after)
+    assert site.ran["stop rack-1"] == 0 < site.ran["stop rack-2"]
+    summary = site.run(2)
+    assert (summary.undrained, summary.hosts_started) == (("rack-1",), ("rack-2",))
+    assert site.run(2).undrained == ()
+
+
 def test_a_worker_at_work_is_not_stopped(site):
     """Neither by the first reading nor by the second one."""
     site.run(2)

@@ -128,18 +128,34 @@ def vacate(
         given = faults.nodes("handling boot timeouts", driver.handle_boot_timeout, list(late))
         gate.give_back(_not_among(given, late))
         leaving += given
+    drained = drain(driver, gate, idle, "draining nodes", faults, leaving_states, claim)
+    distinct = {id(node): node for node in [*leaving, *drained]}
+    return list(distinct.values()), node_names(drained)
+
+
+def drain(
+    driver: SchedulerDriver,
+    gate: Gate,
+    idle: Iterable[Node],
+    phase: str,
+    faults: Faults,
+    leaving_states: Leaving,
+    claim: Callable[[list[Node]], list[Node]] = list,
+) -> list[Node]:
+    """Let the scheduler give up idle nodes, or hosts on premises, as many as may go; those that it
+    let go. The rest is as for `vacate`."""
     rationed = gate.ration("drain", leaving_states.in_turn(idle)).allowed
     unused = claim(rationed)
     gate.give_back(_not_among(unused, rationed))
-    drained: list[Node] = []
     # nobody is told to drain what a later pass would not know of
-    if unused and leaving_states.move(unused, DrainState.DRAINING, gate.facts.why):
-        drained = faults.nodes("draining nodes", driver.handle_draining, list(unused))
-        keys = set(map(key_of, drained))
-        given = [node for node in unused if key_of(node) in keys]
-        leaving_states.move(given, DrainState.DRAINED, {})
-    distinct = {id(node): node for node in [*leaving, *drained]}
-    return list(distinct.values()), node_names(drained)
+    if not unused or not leaving_states.move(unused, DrainState.DRAINING, gate.facts.why):
+        return []
+    drained = faults.nodes(phase, driver.handle_draining, list(unused))
+    keys = set(map(key_of, drained))
+    given = [node for node in unused if key_of(node) in keys]
+    leaving_states.move(given, DrainState.DRAINED, {})
+    gate.give_back(filter(leaving_states.is_kept, _not_among(given, unused)))
+    return drained
 
 
 def may_drain(gate: Gate, nodes: Sequence[Node], why: Why, busy: set[object]) -> list[Node]:

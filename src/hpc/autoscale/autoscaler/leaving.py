@@ -45,16 +45,17 @@ class Leaving:
         known = self._known.get(str(key_of(node)))
         return DrainState.ACTIVE if known is None else known.state
 
+    def is_kept(self, node: Node) -> bool:
+        """Whether the scheduler has not let a node go for so long that it may keep it for ever."""
+        known = self._known.get(str(key_of(node)))
+        if known is None or known.state is not DrainState.DRAINING:
+            return False
+        return known.since < self._history.now() - KEPT_AFTER
+
     def in_turn(self, nodes: Iterable[Node]) -> list[Node]:
         """The nodes in the order in which they are to be drained. Those that the scheduler keeps
         come last, so that they do not use up what one pass may delete."""
-        before = self._history.now() - KEPT_AFTER
-        kept = {
-            node_id
-            for node_id, each in self._known.items()
-            if each.state is DrainState.DRAINING and each.since < before
-        }
-        return sorted(nodes, key=lambda node: str(key_of(node)) in kept)
+        return sorted(nodes, key=self.is_kept)
 
     def move(self, nodes: Iterable[Node], to: DrainState, why: Mapping[object, str]) -> bool:
         """Let nodes change their state; whether that could be written down. AutoscaleError for a

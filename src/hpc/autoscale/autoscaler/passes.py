@@ -41,6 +41,7 @@ from hpc.autoscale.node.guards import AWAY, Gate, Refusal, is_taken_back, key_of
 from hpc.autoscale.node.identity import claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.node.nodehistory.draining import DrainState
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import shorten
@@ -516,8 +517,9 @@ class Pass:
         """Stop the workers of idle hosts on premises, once the scheduler has drained them and was
         asked again."""
         gate, nodes = calculator.node_mgr.gate, calculator.node_mgr.get_nodes()
-        hosts = gate.ration("drain", hosts).allowed
-        drained = self.faults.nodes("draining hosts", self.driver.handle_draining, hosts)
+        drained = commanding.drain(
+            self.driver, gate, hosts, "draining hosts", self.faults, self._leaving
+        )
         gate.facts.busy = None
         if drained:
             gate.facts.busy = self.faults.guard(
@@ -526,7 +528,9 @@ class Pass:
             )
         if gate.facts.busy is not None:
             free = gate.ask("drain", drained).allowed
-            self.outcome["hosts_stopped"] = node_names(self._hosts.stop(free))
+            stopped = self._hosts.stop(free)
+            self._leaving.move(stopped, DrainState.GONE, {})
+            self.outcome["hosts_stopped"] = node_names(stopped)
             gate.facts.busy = None
 
     def _claim(self, idle: list[Node]) -> list[Node]:

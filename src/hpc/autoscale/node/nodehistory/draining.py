@@ -90,6 +90,12 @@ TRANSITIONS = (
         "CycleCloud",
         "a listing that adds up does not have the node as Started any more",
     ),
+    Transition(
+        (_D,),
+        _GONE,
+        "the loop: the worker of the host on premises was stopped",
+        "the guards of `drain` anew, with an answer of the scheduler that is newer than the drain",
+    ),
 )
 """All changes of state."""
 
