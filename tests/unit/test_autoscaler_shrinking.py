@@ -162,6 +162,51 @@ def test_a_node_that_is_never_let_go_does_not_hold_up_others_for_ever(run, sched
     assert run(autoscale=section).deleted == ("htc-1",)
 
 
+@pytest.mark.parametrize("why", ["failed", "marked", "late"])
+@pytest.mark.parametrize("kept", ["alive", "busy"])
+def test_a_node_that_has_to_stay_takes_the_place_of_no_other(
+    run, scheduler, cluster, now, why, kept
+):
+    """One may go in each pass: it is not that which failed, is marked or late, and is to be kept
+    alive or has work."""
+    state = {"failed": "Failed", "marked": "Ready", "late": "Preparing"}[why]
+    more = {"state": state, "hostname": "host-9", "keep_alive": kept == "alive"}
+    cluster.add_node("htc-9", "htc", **more)
+    idle_cluster(cluster, run, now, 2)
+    now.sleep(1800)
+    gone: list[str] = []
+    for _ in range(3):
+        now.sleep(60)
+        host = a_host("host-9", *(["running"] if kept == "busy" else []), ncpus=4)
+        host.marked_for_deletion = why == "marked"
+        scheduler.hosts = [host, *(a_host(f"host-{n}", ncpus=4) for n in (1, 2))]
+        gone += run(autoscale={"max_deletes_per_pass": 1}).deleted
+    assert gone == ["htc-1", "htc-2"]
+
+
+@pytest.mark.parametrize("state", ["Ready", "Failed"])
+def test_a_node_that_cyclecloud_does_not_delete_does_not_hold_up_others_for_ever(
+    run, scheduler, cluster, now, monkeypatch, state
+):
+    """One may go in each pass: the others do before it is tried once more."""
+    cluster.add_node("htc-0", "htc", state="Ready", hostname="host-0")
+    idle_cluster(cluster, run, now, 2)
+    cluster.update_state(state, ["htc-0"])
+    delete, tried = cluster.delete_nodes, []
+
+    def refuse(*, nodes, **more):
+        tried.append(nodes[0].name)
+        if tried[-1] == "htc-0":
+            raise CycleCloudUnreachable("no")
+        return delete(nodes=nodes, **more)
+
+    monkeypatch.setattr(cluster, "delete_nodes", refuse)
+    for _ in range(4):
+        run(autoscale={"max_deletes_per_pass": 1})
+        now.sleep(60)
+    assert tried == ["htc-0", "htc-1", "htc-2", "htc-0"]
+
+
 @pytest.mark.parametrize("give_back", [list, copy.deepcopy])
 def test_a_node_marked_for_deletion_gets_no_work(run, scheduler, cluster, give_back):
     """The scheduler wants rid of a host: its node takes no new job and is deleted, found by host

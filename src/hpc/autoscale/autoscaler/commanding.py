@@ -122,8 +122,8 @@ def vacate(
     """
     _note_why(gate, failed, "failed")
     _note_why(gate, overdue, "overdue")
-    leaving = gate.ration("delete", failed).allowed
-    late = gate.ration("delete", overdue).allowed
+    leaving = _take_places(gate, failed, leaving_states)
+    late = _take_places(gate, overdue, leaving_states)
     if late:
         given = faults.nodes("handling boot timeouts", driver.handle_boot_timeout, list(late))
         gate.give_back(_not_among(given, late))
@@ -131,6 +131,16 @@ def vacate(
     drained = drain(driver, gate, idle, "draining nodes", faults, leaving_states, claim)
     distinct = {id(node): node for node in [*leaving, *drained]}
     return list(distinct.values()), node_names(drained)
+
+
+def _take_places(gate: Gate, nodes: Sequence[Node], leaving_states: Leaving) -> list[Node]:
+    """The nodes that go before idle ones, as many as may. Those that stay as far as is known come
+    last and keep no place: the gate is asked once more before anything is deleted."""
+    stay = [node for node in nodes if gate.keeps(node) or leaving_states.is_kept(node)]
+    going = gate.ration("delete", _not_among(stay, nodes)).allowed
+    tried = gate.ration("delete", stay).allowed
+    gate.give_back(tried)
+    return [*going, *tried]
 
 
 def drain(

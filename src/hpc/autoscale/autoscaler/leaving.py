@@ -46,15 +46,16 @@ class Leaving:
         return DrainState.ACTIVE if known is None else known.state
 
     def is_kept(self, node: Node) -> bool:
-        """Whether the scheduler has not let a node go for so long that it may keep it for ever."""
+        """Whether a node that is to go may stay for ever: the scheduler has not let it go for long,
+        or CycleCloud was told to delete it and has not."""
         known = self._known.get(str(key_of(node)))
-        if known is None or known.state is not DrainState.DRAINING:
+        if known is None or known.state is DrainState.DRAINED:
             return False
-        return known.since < self._history.now() - KEPT_AFTER
+        return known.state is DrainState.DELETING or known.since < self._history.now() - KEPT_AFTER
 
     def in_turn(self, nodes: Iterable[Node]) -> list[Node]:
-        """The nodes in the order in which they are to be drained. Those that the scheduler keeps
-        come last, so that they do not use up what one pass may delete."""
+        """The nodes in the order in which they are to be drained. Those that are kept come last, so
+        that they do not use up what one pass may delete."""
         return sorted(nodes, key=self.is_kept)
 
     def move(self, nodes: Iterable[Node], to: DrainState, why: Mapping[object, str]) -> bool:

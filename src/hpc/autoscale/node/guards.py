@@ -177,6 +177,11 @@ class Gate:
         guards = [g for g in GUARDS.values() if g.is_ration and g.applies(command, self)]
         return self._ask(command, nodes, guards, counts=True)
 
+    def keeps(self, node: Node) -> bool:
+        """Whether a node may not even be drained, for a reason of its own. Nothing is noted."""
+        guards = (g for g in GUARDS.values() if not g.is_ration and g.applies("drain", self))
+        return any(guard.objection(node, self, "drain") for guard in guards)
+
     def give_back(self, nodes: Iterable[Node]) -> None:
         """Nodes that were allowed to go, and stay: others may go in their place."""
         self._leaving.difference_update(map(key_of, nodes))
