@@ -164,6 +164,7 @@ def drain(
     keys = set(map(key_of, drained))
     given = [node for node in unused if key_of(node) in keys]
     leaving_states.move(given, DrainState.DRAINED, {})
+    # hosts, which come after nodes, do not wait for what the scheduler may keep for ever
     gate.give_back(filter(leaving_states.is_kept, _not_among(given, unused)))
     return drained
 
