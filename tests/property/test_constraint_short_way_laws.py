@@ -47,6 +47,7 @@ sources = st.lists(leaves | alternatives, max_size=3)
 @example([{"memgb": "memory::9007199254740993b"}])
 @example([{"or": [{"ncpus": 1, "node.vm_size": ["a", "b*"]}, {"ncpus": True}]}, {"ncpus": 1}])
 @example([{"or": [{"ncpus": 1}, {}]}])
+@example([{"ncpus": 1, "and": []}])
 @example([{"or": [{"ncpus": 1}, {"or": [{"ncpus": 2}, {"ncpus": 1}]}]}])
 @example([{"memgb": "memory::1." + "0" * 20 + "g", "owner": "size::" + "9" * 400 + "g"}])
 def test_the_short_way_comes_to_the_same(source):

@@ -5,6 +5,7 @@ import pytest
 from builders.constraints import a_node_with
 from hpc.autoscale.errors import AutoscaleError, ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
     And,
     CapacityFailureBackoffConstraint,
@@ -21,6 +22,7 @@ from hpc.autoscale.node.constraints import (
     SharedConsumableConstraint,
     SharedNonConsumableConstraint,
     XOr,
+    compile_constraints,
     get_constraint,
     get_constraints,
     new_job_constraint,
@@ -188,6 +190,14 @@ def test_only_lists_and_dicts_are_expressions(exprs):
     """Anything but a list, a tuple or a dict is an AssertionError."""
     with pytest.raises(AssertionError):
         get_constraints(exprs)
+
+
+@pytest.mark.parametrize("empty", [{"and": []}, {"ncpus": 1, "and": []}])
+def test_an_empty_and_is_no_condition(empty):
+    """A job that has one asks for what the others say."""
+    asked = Job("j", [{"ncpus": 1}, empty]).compiled_constraints()
+    assert asked.expr == compile_constraints(get_constraints([{"ncpus": 1}, empty])).expr
+    assert "()" not in str(asked.expr)
 
 
 @pytest.mark.parametrize("element", [None, 5, "ncpus", 1.5])

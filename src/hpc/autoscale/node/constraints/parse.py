@@ -309,8 +309,8 @@ def _all_of(*exprs: Expr) -> Expr:
 def _expr_of(name: Any, value: Any) -> Expr:
     """The expression of `{name: value}`, where a tuple of texts stands for a list of them."""
     is_known = not isinstance(value, tuple) or all(isinstance(each, str) for each in value)
-    if not is_known or not isinstance(name, str) or name == "class":
-        raise _NotQuick
+    if not is_known or not isinstance(name, str) or name in ("class", "and"):
+        raise _NotQuick  # an `and` stands for what is in it
     try:
         expr = _quick_resource(name, value) or new_job_constraint(name, value).lower()
     except AutoscaleError:
