@@ -1,5 +1,6 @@
 """`azscale simulate`: recorded workloads through the loop on a simulated cluster."""
 
+import gzip
 import json
 import os
 import signal
@@ -302,7 +303,8 @@ def test_nothing_is_written_where_the_site_has_its_files(
         (["--partition", "1=compute"], "expected a partition of the recorded jobs (none)"),
         (["--queue", "1=compte"], "found 'compte'; did you mean 'compute'"),
         (["--compare", "queues=1"], "queues: expected an object with a nodearray for each queue"),
-        (["--memory-unit", "KiB"], "expected one of b, kb, mb, gb"),
+        (["--memory-unit", "KiB"], "error: --memory-unit: expected one of b, kb, mb, gb"),
+        (["--form", "swff"], "error: --form: expected one of swf, sacct, qstat, journal, found"),
         (["--memory-unit", "mb"], "--memory-unit: expected --memory with it"),
     ],
 )
@@ -321,6 +323,8 @@ def test_what_cannot_be_simulated_is_refused_in_one_line(
         (["--days", "-1"], 2),
         (["--start", "99"], 2),
         (["--queue", "1=htc"], 2),
+        (["--form", "swff"], 2),
+        (["--memory-unit", "KiB"], 2),
         (["--compare", "vm_size=F16s_v2"], 2),
         (["--compare", "idle_timeout=soon"], 2),
         (["-c", "/nowhere.json"], 1),
@@ -492,6 +496,55 @@ def accounting(tmp_path: Path) -> Path:
     path = tmp_path / "jobs.txt"
     path.write_text("\n".join(lines) + "\n")
     return path
+
+
+NOON = "2026-01-01T12:00:00"
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        (("0001-01-01T00:00:00+23:00", NOON, NOON), "the submit time is unknown"),
+        (("0001-01-01T00:00:00", NOON, NOON), "the submit time is unknown"),
+        ((NOON, NOON, "9999-12-31T23:59:59"), "it came or ended after the year 3000"),
+    ],
+)
+def test_a_job_of_sacct_at_a_time_that_is_none_is_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], odd: tuple[str, ...], reason: str
+) -> None:
+    """And the others are played."""
+    good = "2|2026-01-01T12:00:00|2026-01-01T12:00:00|2026-01-01T12:10:00|1"
+    path = tmp_path / "jobs.txt"
+    path.write_text("\n".join(["JobID|Submit|Start|End|NCPUS", "|".join(["1", *odd, "1"]), good]))
+    main(["simulate", str(path), "--nodes", "1", "-F", "json"])
+    said = capsys.readouterr()
+    assert [run["jobs"] for run in json.loads(said.out)] == [1, 1]
+    assert f"1 line set aside: {reason}" in said.err and "line 2 (job 1)" in said.err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        line(1, 0, 60, 1).replace(" -1 1 1 1 ", " 1e308 1 1 1 "),
+        f"JobID|Submit|Start|End|NCPUS|ReqMem\n1|{NOON}|{NOON}|2026-01-02|1|{'9' * 400}G\n",
+    ],
+)
+def test_memory_without_end_is_not_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    path = tmp_path / "jobs.txt"
+    path.write_text(content)
+    *_, run = simulate(capsys, path, "--nodes", 1, "--memory")
+    assert (run["jobs"], run["impossible"]) == (1, 0)
+
+
+def test_compressed_data_that_is_damaged_is_not_called_cut_off(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = bytearray(gzip.compress(trace.read_bytes()))
+    packed[10] = 0xFF
+    trace.write_bytes(packed)
+    assert f"{trace} has compressed data that is damaged: " in refused(capsys, trace)
 
 
 def test_the_unit_of_memory_is_of_swf(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:

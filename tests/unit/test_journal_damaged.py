@@ -202,3 +202,36 @@ def test_metrics_and_the_live_page_say_what_was_left_out(journal, tmp_path, caps
     assert f"it has no pass that can be read: journal {file}: {said}" in capsys.readouterr().err
     shown = LivePage(str(journal), MockClock(0.0)).whole()
     assert "There is no pass in this journal that can be read." in shown and said in shown
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("did", "[1]", "did: expected an object"),
+        ("read", "[1]", "read: expected an object"),
+        ("lists", '"x"', "lists: expected an object"),
+        ("config", "7", "config: expected an object"),
+        ("decided", '"x"', "decided: expected a list of objects"),
+        ("decided", "[1]", "decided: expected a list of objects"),
+        ("more", "[" * 100_000, "it is no record of a journal: maximum recursion depth exceeded"),
+    ],
+)
+def test_a_record_whose_parts_have_another_form_is_named_by_every_reader(
+    journal, tmp_path, azscale, key, value, said
+):
+    """And the others are shown."""
+    made = f'{{"version": 1, "at": 5e8, "whole": true, "{key}": {value}}}\n'
+    compressed_again(journal, lambda text: text + made.encode())
+    for words in every_reader(journal, tmp_path):
+        if words[0] != "simulate" and "--pass" not in words and "--of" not in words:
+            code, _, err = azscale(*words)
+            assert code == 0 and "record 4 at byte " in err and said in err, words
+    code, out, err = azscale("replay", journal)
+    assert code == 3 and out.splitlines()[-1].startswith("4 passes: ") and said in err
+
+
+def test_what_is_null_in_a_record_is_not_there(journal, azscale):
+    nulls = '{"version": 1, "at": 5e8, "whole": true, "did": null, "read": null, "decided": null}'
+    compressed_again(journal, lambda text: text + nulls.encode() + b"\n")
+    code, out, err = azscale("journal", "show", journal)
+    assert (code, err) == (0, "") and out.splitlines()[-1].startswith("4 ")

@@ -113,11 +113,9 @@ class SimulationCommands(CommandLine):
         have waited and cost."""
         from hpc.autoscale.traces.comparing import play_all
         from hpc.autoscale.traces.measures import as_recorded
-        from hpc.autoscale.traces.opening import read_trace
-        from hpc.autoscale.traces.swf import MEMORY_UNIT
 
         content = _loaded(config)
-        workload = read_trace(trace, form, memory_unit or MEMORY_UNIT)
+        workload = _read(trace, form, memory_unit)
         for sentence in (*workload.problems, *workload.set_aside.sentences()):
             warn("%s: %s", trace, sentence)
         jobs = _part(workload, start, days)
@@ -157,6 +155,19 @@ def _ended_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _read(path: str, form: str | None, memory_unit: str | None) -> Trace:
+    """The workload of a path. CommandLineError for a form or a unit that there is not."""
+    from hpc.autoscale.traces.opening import read_trace
+    from hpc.autoscale.traces.swf import MEMORY_UNIT
+    from hpc.autoscale.traces.workload import ReadingError
+
+    try:
+        return read_trace(path, form, memory_unit or MEMORY_UNIT)
+    except ReadingError as problem:
+        key, _, said = str(problem).partition(":")
+        raise CommandLineError(f"{_option(key)}:{said}") from None
 
 
 def _part(workload: Trace, start: float, days: float | None) -> list[TraceJob]:

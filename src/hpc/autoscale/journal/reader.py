@@ -25,6 +25,7 @@ Lists = dict[str, dict[str, Any]]
 _MARK_LENGTH = 64
 _SAID_AT_MOST = 3
 _LATEST = 1e11  # unix seconds, in the year 5138
+_OBJECTS = frozenset({"by", "config", "read", "did", "lists", "doors"})
 
 
 class Journal:
@@ -254,7 +255,7 @@ def _document(frame: Chunk, where: str) -> dict[str, Any]:
     try:
         document = json.loads(frame.text, object_hook=_Sharing())
         version = document["version"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         said = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise GarbledRecord(f"{where}: it is no record of a journal: {said}") from None
     if not isinstance(version, int) or version > VERSION:
@@ -266,7 +267,13 @@ def _document(frame: Chunk, where: str) -> dict[str, Any]:
     # one that no calendar has is none, nor is NaN
     if not isinstance(at, int | float) or not 0 <= at < _LATEST:
         raise GarbledRecord(f"{where}: at: expected unix seconds, found {at!r}")
-    found: dict[str, Any] = document
+    found: dict[str, Any] = {key: what for key, what in document.items() if what is not None}
+    for key in found.keys() & _OBJECTS:
+        if not isinstance(found[key], dict):
+            raise GarbledRecord(f"{where}: {key}: expected an object")
+    rows = found.get("decided", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise GarbledRecord(f"{where}: decided: expected a list of objects")
     return found
 
 

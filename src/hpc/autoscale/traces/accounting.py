@@ -8,6 +8,7 @@ or with `-F json`. Times without a zone are taken as UTC: only how they lie to e
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -235,9 +236,9 @@ def _job(
     asked: Mapping[str, Any],
 ) -> TraceJob | None:
     submitted, start, end = times
-    if submitted is None:
+    if submitted is None or submitted < 0:  # no scheduler is older than the epoch
         set_aside.add(number, "the submit time is unknown", f"job {name}")
-    elif submitted > LATEST:
+    elif submitted > LATEST or (end or 0) > LATEST:
         set_aside.add(number, TOO_LATE, f"job {name}")
     elif start is None or end is None or end <= start:
         set_aside.add(number, "it did not run, or has not ended", f"job {name}")
@@ -265,7 +266,7 @@ def _size(text: str, cores: int = 1, nodes: int = 1) -> float | None:
     unit = found[2].lower() or ("" if found[3] else "m")
     amount *= 1024 ** " kmgtp".index(unit or " ")
     amount *= {"c": cores, "n": nodes}.get(found[4].lower(), 1)
-    return amount or None
+    return amount if amount and math.isfinite(amount) else None
 
 
 def _after(text: str, task: str = "") -> tuple[str, ...]:
@@ -285,9 +286,9 @@ def _after(text: str, task: str = "") -> tuple[str, ...]:
 def _iso(text: str) -> float | None:
     try:
         given = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+    except (OverflowError, ValueError):  # the latter also for the year 0, of a zone
         return None
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
 
 
 def _pbs_time(text: str | None) -> float | None:

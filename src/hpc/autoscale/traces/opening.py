@@ -24,7 +24,7 @@ from hpc.autoscale.traces.accounting import (
 )
 from hpc.autoscale.traces.passes_seen import is_journal, read_journal
 from hpc.autoscale.traces.swf import MEMORY_UNIT, MEMORY_UNITS, is_swf, read_swf
-from hpc.autoscale.traces.workload import Trace, TraceError
+from hpc.autoscale.traces.workload import ReadingError, Trace, TraceError
 
 _LOOKED_AT = 50
 
@@ -44,18 +44,18 @@ JOURNAL = "journal"
 def read_trace(path: str, form: str | None = None, memory_unit: str = MEMORY_UNIT) -> Trace:
     """The workload in a file, or in a journal. `memory_unit`: what SWF has memory in.
 
-    Raises TraceError when the file cannot be read, is in no known form, or has no job that ran;
-    JournalError for a journal that cannot be read.
+    Raises TraceError when the file cannot be read, is in no known form, or has no job that ran, and
+    ReadingError, which is one, for a form or a unit that there is not; JournalError for a journal
+    that cannot be read.
     """
     forms = (*FORMS, JOURNAL)
     if form is not None and form not in forms:
-        raise TraceError(
-            f"expected one of {', '.join(forms)} for the form of {path}, found"
-            f" {form!r}{did_you_mean(form, forms)}"
+        raise ReadingError(
+            f"form: expected one of {', '.join(forms)}, found {form!r}{did_you_mean(form, forms)}"
         )
     if memory_unit not in MEMORY_UNITS:
-        raise TraceError(
-            f"expected one of {', '.join(MEMORY_UNITS)} for the unit of memory, found"
+        raise ReadingError(
+            f"memory_unit: expected one of {', '.join(MEMORY_UNITS)}, found"
             f" {memory_unit!r}{did_you_mean(memory_unit, MEMORY_UNITS)}"
         )
     try:
@@ -66,8 +66,10 @@ def read_trace(path: str, form: str | None = None, memory_unit: str = MEMORY_UNI
                 trace = _read(path, file, form, memory_unit)
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (EOFError, zlib.error) as error:
+    except EOFError as error:
         raise TraceError(f"{path} ends in the middle of compressed data: {error}") from error
+    except zlib.error as error:
+        raise TraceError(f"{path} has compressed data that is damaged: {error}") from error
     if not trace.jobs:
         said = "; ".join([*trace.set_aside.sentences(), *trace.problems]) or "it is empty"
         raise TraceError(f"{path}: expected jobs that ran, found none: {said}")

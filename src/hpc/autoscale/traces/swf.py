@@ -124,7 +124,7 @@ def _job(number: int, text: str, set_aside: SetAside, memory_unit: str) -> Trace
         requested_seconds=estimate if estimate > 0 else None,
         waited=waited if waited >= 0 else None,
         user=user,
-        memory=memory if memory > 0 else None,
+        memory=memory if 0 < memory < math.inf else None,
         queue=queue,
         partition=partition,
         after=(before,) if before else (),

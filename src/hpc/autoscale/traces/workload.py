@@ -23,6 +23,11 @@ class TraceError(AutoscaleError):
     """A workload that cannot be read, or that has nothing to play."""
 
 
+class ReadingError(TraceError):
+    """A workload is to be read in a way that there is not. The message begins with what was chosen,
+    `form` or `memory_unit`, a colon after it."""
+
+
 @dataclass(frozen=True, slots=True)
 class TraceJob:
     """One job of a recorded workload.
