@@ -219,6 +219,28 @@ def test_a_health_file_that_is_none(tmp_path, content, run, files):
     assert read_health(path).passes == 1
 
 
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        ('{"last_good_pass": NaN}', "last_good_pass: nan"),
+        ('{"last_good_pass": 1e400}', "last_good_pass: inf"),
+        ("[]", "no object"),
+        ('{"nodes": ' + "[" * 100_000, "maximum recursion depth exceeded"),
+    ],
+)
+def test_a_probe_fails_where_the_health_file_is_none(tmp_path, capsys, content, found):
+    """A time that is no finite number would never be too old."""
+    health, config = tmp_path / "health.json", tmp_path / "autoscale.json"
+    health.write_text(content)
+    site = {"cluster_name": "c", "url": "http://none.invalid"}
+    config.write_text(json.dumps({**site, "metrics": {"health_file": str(health)}}))
+    with pytest.raises(SystemExit) as ended:
+        main(["metrics", "--health", "--max-age", "60", "-c", str(config)])
+    said = capsys.readouterr()
+    assert ended.value.code == 1 and said.out == ""
+    assert f"health file {health}: expected what passes write, found {found}" in said.err
+
+
 def test_a_health_file_that_is_not_there(tmp_path):
     """Says so, and what makes it."""
     said = r"none.json: there is no such file; the first pass with `metrics.health_file` writes it"

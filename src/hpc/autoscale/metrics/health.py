@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
+from math import isfinite
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, unreadable
@@ -160,6 +161,8 @@ def read_health(path: str | os.PathLike[str]) -> Health:
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
+        if not isinstance(found, dict):
+            raise ValueError("no object")
         known = {each.name for each in fields(Health)}
         health = Health(**{key: value for key, value in found.items() if key in known})
         _check(health)
@@ -168,7 +171,7 @@ def read_health(path: str | os.PathLike[str]) -> Health:
         is_missing = isinstance(error, FileNotFoundError)
         why = "; the first pass with `metrics.health_file` writes it" if is_missing else ""
         raise HealthError(f"health file {path}: {unreadable(error)}{why}") from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise HealthError(
             f"health file {path}: expected what passes write, found {error}"
         ) from None
@@ -181,7 +184,9 @@ def _check(health: Health) -> None:
     if not isinstance(health.last_error, str) or not isinstance(health.last_failed, bool):
         raise ValueError(f"last_error: {health.last_error!r}, last_failed: {health.last_failed!r}")
     for name in ("last_pass", "last_good_pass", "last_duration", "next_pass_in"):
-        if not isinstance(getattr(health, name), int | float | None):
+        value = getattr(health, name)
+        # NaN and what has no end are older than nothing, and no probe would ever fail
+        if not (value is None or (isinstance(value, int | float) and isfinite(value))):
             raise ValueError(f"{name}: {getattr(health, name)!r}")
     if not isinstance(health.loop, Mapping | None):
         raise ValueError(f"loop: {health.loop!r}")
