@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import NoneType
 from typing import Any
 
 from hpc.autoscale.errors import did_you_mean
@@ -24,6 +25,15 @@ _MOST_OF_ANYTHING = 1e9
 PRIORITIES = range(10)
 DEFAULT_PRIORITY = 4
 KINDS = ("script", "argv", "call")
+_KINDS_OF_FIELDS: tuple[tuple[str, tuple[type, ...], tuple[str, ...]], ...] = (
+    ("a text", (str,), ("name", "queue", "definition")),
+    ("a whole number", (int,), ("retries", "priority", "count", "first", "step")),
+    ("a number", (int, float), ("seconds",)),
+    ("a number or None", (int, float, NoneType), ("cpus", "memory")),
+    ("a whole number or None", (int, NoneType), ("gpus",)),
+    ("a list of ids of jobs", (list, tuple), ("after",)),
+    ("texts by texts", (Mapping,), ("command", "replacements")),
+)
 
 
 class State(IntEnum):
@@ -92,15 +102,8 @@ class JobSpec:
         return self
 
     def _problems(self) -> Iterator[str]:
-        kinds = [kind for kind in KINDS if kind in self.command]
-        if len(kinds) != 1:
-            yield f"expected one of {', '.join(KINDS)} in a command, found {kinds or 'none'}"
-            return
-        text = json.dumps(dict(self.command))
-        if "\\u0000" in text or "\0" in self.name + self.queue:
-            yield "expected text without NUL characters in a job, found one"
-        if len(text) > MOST_TEXT:
-            yield f"expected a script of at most {MOST_TEXT} bytes, found {len(text)}"
+        yield from self._misfits()
+        yield from self._command_problems()
         if not 0 < self.count <= MOST_ELEMENTS:
             yield f"expected 1 to {MOST_ELEMENTS} elements in a job, found {self.count}"
         if not 0 <= self.retries <= MOST_RETRIES:
@@ -113,6 +116,36 @@ class JobSpec:
             if not (isinstance(other, str) and other.isascii() and other.isdigit()):
                 yield f"expected ids of whole jobs in after, as '17', found {other!r}"
         yield from self._figures()
+
+    def _misfits(self) -> Iterator[str]:
+        for expected, kinds, names in _KINDS_OF_FIELDS:
+            for name in names:
+                found = getattr(self, name)
+                if not isinstance(found, kinds) or isinstance(found, bool):
+                    yield f"expected {expected} as {name} of a job, found {found!r}"
+        yield from replacement_problems(self.replacements)
+
+    def _command_problems(self) -> Iterator[str]:
+        kinds = [kind for kind in KINDS if kind in self.command]
+        if len(kinds) != 1:
+            yield f"expected one of {', '.join(KINDS)} in a command, found {kinds or 'none'}"
+            return
+        for kind in ("script", "call"):
+            if not isinstance(found := self.command.get(kind, ""), str):
+                yield f"expected a text as {kind} of a command, found {found!r}"
+        text = self._command_text()
+        # an escaped backslash may stand before a u as well
+        if "\\u0000" in text.replace("\\\\", "") or "\0" in self.name + self.queue:
+            yield "expected text without NUL characters in a job, found one"
+        size = len(str(self.command.get("script", text)).encode("utf-8", "surrogatepass"))
+        if size > MOST_TEXT:
+            yield f"expected a script of at most {MOST_TEXT} bytes, found {size}"
+
+    def _command_text(self) -> str:
+        try:
+            return json.dumps(dict(self.command))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise QueueError(f"expected a command that JSON can hold: {error}") from error
 
     def _figures(self) -> Iterator[str]:
         program = self.command.get("argv", ["-"])
@@ -160,6 +193,13 @@ class JobSpec:
             last = self.index_of(self.count - 1)
             raise QueueError(f"expected an index of {self.first} to {last}, found {index}")
         return position
+
+
+def replacement_problems(found: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with texts that are to be replaced by texts."""
+    for old, new in found.items():
+        if not (old and isinstance(old, str) and isinstance(new, str)) or "\0" in old + new:
+            yield f"expected texts to replace by texts, found {old!r}: {new!r}"
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ dies between the two, workers find what waits without a ticket (`attendant`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from hpc_queue import embedded, tickets
 from hpc_queue.errors import QueueError
-from hpc_queue.model import ElementId, JobSpec, Range, State
+from hpc_queue.model import ElementId, JobSpec, Range, State, replacement_problems
 from hpc_queue.settings import EMBEDDED, Settings
 from hpc_queue.store import Store, connect
 from hpc_queue.stored import Job
@@ -74,6 +75,8 @@ class Queue:
         self._check(spec)
         if each and len(each) != spec.count:
             raise QueueError(f"expected {spec.count} replacements, found {len(each)}")
+        for problem in chain.from_iterable(map(replacement_problems, each)):
+            raise QueueError(problem)
         ticket = ("", "")
         if spec.count == 1 and self._is_one_redis:
             # one round trip, and no moment in which there is the job and no ticket
@@ -101,7 +104,8 @@ class Queue:
         return [job for job, _ in added]
 
     def _check(self, spec: JobSpec) -> None:
-        """QueueError when the definition of a job does not allow it."""
+        """QueueError when a job makes no sense, or its definition does not allow it."""
+        spec.checked()
         definition = self.settings.definition(spec.definition)
         name = spec.command.get("call")
         if name is not None and not definition.allows(str(name)):

@@ -319,7 +319,9 @@ class _Slot:
             # what is wrong with the job stays wrong; a machine without room may not
             its_own = isinstance(error, ValueError) or error.errno in _OF_THE_JOB
             state = State.Failed if its_own else State.Error
-            return Ended(state, _NOT_STARTED, why=f"could not be started: {error}")
+            return Ended(
+                state, _NOT_STARTED, why=f"could not be started: {_what_is_missing(error)}"
+            )
         except Exception as error:  # noqa: BLE001 - or the slot would stay taken for ever
             logging.exception("a slot failed")
             return Ended(State.Error, _NOT_STARTED, why=f"its slot failed: {one_line(error)}")
@@ -480,6 +482,16 @@ class _Slot:
 def interpreter_of(text: str) -> list[str]:
     """The words before the file name of a script: none where its first line says them."""
     return [] if text.startswith("#!") else ["/bin/sh"]
+
+
+def _what_is_missing(error: OSError | ValueError) -> object:
+    """The error; that of a script which is there says that of its interpreter."""
+    path = error.filename if isinstance(error, FileNotFoundError) else None
+    with suppress(OSError, TypeError), open(path or "", "rb") as file:
+        if (first := file.readline(200).rstrip(b"\n")).startswith(b"#!"):
+            said = os.fsdecode(first)
+            return f"there is no interpreter as the first line of {path} says: {said!r}"
+    return error
 
 
 def _environment(worker: Worker) -> dict[str, str]:

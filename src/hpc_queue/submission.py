@@ -18,7 +18,14 @@ from typing import Any, NoReturn
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.errors import unreadable
 from hpc_queue.errors import QueueError
-from hpc_queue.model import DEFAULT_PRIORITY, LONGEST_NAME, MOST_TEXT, ElementId, JobSpec
+from hpc_queue.model import (
+    DEFAULT_PRIORITY,
+    LONGEST_NAME,
+    MOST_TEXT,
+    ElementId,
+    JobSpec,
+    replacement_problems,
+)
 
 _MARKS = ("#HPCQ", "#HYPER")
 _TIME = re.compile(r"(?:(\d+(?:\.\d+)?)([smhd]?)|(\d+):(\d\d)(?::(\d\d))?)")
@@ -198,9 +205,9 @@ def parse_time(text: str) -> float:
     if match[1]:
         seconds = float(match[1]) * _SECONDS[match[2]]
     elif match[5]:
-        seconds = int(match[3]) * 3600.0 + int(match[4]) * 60 + int(match[5])
+        seconds = float(match[3]) * 3600 + int(match[4]) * 60 + int(match[5])
     else:
-        seconds = int(match[3]) * 60.0 + int(match[4])
+        seconds = float(match[3]) * 60 + int(match[4])
     if not seconds:
         raise QueueError(f"--time: expected more than 0, found {text!r}: without it, no limit")
     return seconds
@@ -239,7 +246,11 @@ def _replacements(text: str, where: str) -> dict[str, str]:
         raise QueueError(f"{where}: expected a JSON object of texts: {error}") from error
     if not isinstance(found, dict):
         raise QueueError(f"{where}: expected a JSON object of texts, found {text[:80]!r}")
-    for old, new in found.items():
-        if not old or isinstance(new, dict | list) or "\0" in f"{old}{new}":
-            raise QueueError(f"{where}: expected texts to replace by texts, found {old!r}: {new!r}")
-    return {old: new if isinstance(new, str) else json.dumps(new) for old, new in found.items()}
+    # numbers are taken as they are written; what has parts is no text
+    texts: dict[str, Any] = {
+        old: new if isinstance(new, str | dict | list) else json.dumps(new)
+        for old, new in found.items()
+    }
+    for problem in replacement_problems(texts):
+        raise QueueError(f"{where}: {problem}")
+    return texts

@@ -14,7 +14,7 @@ from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.metrics.exposition import Metric, text_of
 from hpc.autoscale.plaintext import on_its_lines, on_one_line
 from hpc_queue.errors import QueueError
-from hpc_queue.model import State
+from hpc_queue.model import KINDS, State
 from hpc_queue.store import Store
 from hpc_queue.stored import Job, WorkerRecord, state_of, tries_of
 
@@ -148,7 +148,7 @@ def all_of(store: Store, job: Job, position: int | None) -> dict[str, Any]:
         "queue": spec.queue,
         "definition": spec.definition,
         "state": state_of_job(job).name,
-        "command": spec.command.get("script") or spec.command.get("argv") or spec.command["call"],
+        "command": next(spec.command[kind] for kind in KINDS if kind in spec.command),
         "elements": spec.count,
         **{state.name: job.counts[state] for state in State},
         "priority": spec.priority,

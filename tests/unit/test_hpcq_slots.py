@@ -489,3 +489,12 @@ def test_chunks_are_small_for_small_arrays_and_few_for_large_ones():
     assert len(split("1", 0, 1000)) == 67
     assert len(split("1", 0, 1_000_000)) == 10_000
     assert split("1", 3, 3) == []
+
+
+def test_a_script_without_its_interpreter_says_so(queue, worker):
+    """A first line of Windows names an interpreter that is not there: its script is."""
+    job = queue.submit(script("#!/bin/sh\r\necho hello\r\n"))
+    worker.run_all()
+    (said,) = [what for *_, what in queue.store.history(job)]
+    assert "there is no interpreter as the first line of " in said
+    assert said.endswith(r"'#!/bin/sh\r'")

@@ -3,6 +3,7 @@ started and stopped."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -72,19 +73,23 @@ def find_mistakes(section: Any) -> Iterator[str]:
         if memory_in(resources) is None:
             found = resources["memgb"]
             yield f"{where}.resources.memgb: expected a number or a size, found {found!r}"
+        for key, value in resources.items():
+            if key != "memgb" and isinstance(value, float) and not math.isfinite(value):
+                yield f"{where}.resources.{key}: expected a finite number, found {value}"
         yield from _find_contradictions(where, entry)
 
 
 def memory_in(resources: Mapping[str, Any]) -> Memory | None:
     """The memory of a host, as its resource `memgb` says, a number of GB or a size; 0 where there
-    is none. None for what is neither."""
+    is none. None for what is neither, and for less than nothing."""
     found = resources.get("memgb", 0)
-    if isinstance(found, int | float) and not isinstance(found, bool):
-        return Memory(found, "g")
+    is_number = isinstance(found, int | float) and not isinstance(found, bool)
     try:
-        return Memory.value_of(str(found))
+        memory = Memory(found, "g") if is_number else Memory.value_of(str(found))
+        float(memory)  # no job could be told of more than a float holds
     except (ValueError, RuntimeError):
         return None
+    return memory if memory >= 0 else None
 
 
 def _find_contradictions(where: str, entry: Mapping[str, Any]) -> Iterator[str]:
