@@ -390,9 +390,10 @@ def wait(options: Options) -> int:
     good = True
     for job, low, high in found:
         while True:
-            states = [byte & 7 for byte in set(_states(queue, job, low, high))]
+            # a byte has the tries beside the state
+            states = {byte & 7 for byte in set(_states(queue, job, low, high))}
             if all(State(state).ended for state in states):
-                good = good and states == [State.Successful]
+                good = good and states == {State.Successful}
                 break
             if until is not None and time.monotonic() >= until:
                 return _TIMED_OUT

@@ -150,6 +150,6 @@ def end_of(path: Path | str, most: int) -> tuple[int, bytes]:
         with open(path, "rb") as file:
             length = file.seek(0, os.SEEK_END)
             file.seek(max(0, length - most))
-            return length, file.read(most)
+            return length, file.read(min(most, length))
     except OSError:
         return 0, b""

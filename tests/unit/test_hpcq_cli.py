@@ -254,6 +254,15 @@ def test_waiting_goes_on_until_the_job_has_ended(hpcq, queue, monkeypatch):
     hpcq("wait", "1")
 
 
+def test_wait_heeds_what_became_of_elements_and_not_in_which_run(hpcq, queue):
+    """An array has succeeded where one element of it took a second run and others did not."""
+    again = 'test "$HPCQ_ARRAY_INDEX" = 1 || test "$HPCQ_TRY" = 2'
+    hpcq("sub", "--array", "1-2", "--retry-failed", "-c", again)
+    work(queue)
+    assert [hpcq("stat", f"1.{index}").count("tries : 2") for index in (1, 2)] == [0, 1]
+    assert hpcq("wait", "1") == ""
+
+
 @pytest.mark.parametrize("command", [["wait"], ["log", "-f"]])
 def test_of_a_job_that_is_forgotten_meanwhile_nothing_is_said(hpcq, queue, monkeypatch, command):
     """Neither that it has failed, nor a traceback."""

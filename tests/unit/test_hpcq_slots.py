@@ -498,3 +498,12 @@ def test_a_script_without_its_interpreter_says_so(queue, worker):
     (said,) = [what for *_, what in queue.store.history(job)]
     assert "there is no interpreter as the first line of " in said
     assert said.endswith(r"'#!/bin/sh\r'")
+
+
+def test_more_output_may_be_kept_than_any_file_has(redis_home, tmp_path):
+    """A number of bytes that no file reaches keeps all of an output."""
+    definition = {"directories": str(tmp_path / "jobs"), "output_bytes": 10**30}
+    with an_empty_queue(settings_at(redis_home, definition)) as queue:
+        played = PlayedWorker(queue)
+        assert run(queue, played, script("echo all")) == ({"Successful": 1}, "all\n")
+        played.close()
