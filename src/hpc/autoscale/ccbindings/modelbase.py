@@ -259,9 +259,11 @@ class _List(FieldType):
 
 
 def _is_integer(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int):
-        return False
-    return abs(value) < 2**63  # what servers and databases count with
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_integer(value) and abs(value) < 2**63  # what servers and databases count with
 
 
 def _is_number(value: Any) -> bool:
@@ -270,7 +272,9 @@ def _is_number(value: Any) -> bool:
     return abs(value) <= sys.float_info.max  # a whole number can be larger than any float
 
 
-INT: FieldType = _Integer("a whole number", _is_integer)
+INT: FieldType = _Integer("a whole number", _is_count)
+ANY_INT: FieldType = _Integer("a whole number", _is_integer)
+"""Of what is asked for, which need not be had."""
 NUMBER = FieldType("a number", _is_number)
 STR = FieldType("a string", lambda value: isinstance(value, str))
 BOOL = FieldType("true or false", lambda value: isinstance(value, bool))

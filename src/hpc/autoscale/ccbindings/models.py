@@ -8,6 +8,7 @@ reference calls required are optional here, because older servers leave them out
 from typing import Any
 
 from hpc.autoscale.ccbindings.modelbase import (
+    ANY_INT,
     BOOL,
     INT,
     NODE,
@@ -163,10 +164,10 @@ class NodeCreationRequestSet(Model):
     """`count` equal nodes of one nodearray."""
 
     nodearray: str = required(STR)
-    count: int = required(INT)
+    count: int = required(ANY_INT)
     definition: NodeCreationRequestSetDefinition | None = optional(NodeCreationRequestSetDefinition)
     name_format: str | None = optional(STR)
-    name_offset: int | None = optional(INT)
+    name_offset: int | None = optional(ANY_INT)
     node_attributes: dict[str, Any] | None = optional(RECORD)
     placement_group_id: str | None = optional(STR)
 
