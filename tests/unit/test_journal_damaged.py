@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from builders.journals import a_node_record, a_pass_record
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.journal import Journal, JournalWriter
+from hpc.autoscale.journal.files import Directory, Keeping
 from hpc.autoscale.journal.following import Follower
 from hpc.autoscale.journal.frames import packed
 from hpc.autoscale.report.live import LivePage
@@ -165,6 +167,31 @@ def test_what_is_damaged_of_a_file_that_was_compressed_again_is_left_out(journal
     file.write_bytes(whole[:-8] + b"\0" * 8)
     code, _, err = azscale("replay", file)
     assert code == 3 and "it cannot be unpacked: CRC check failed" in err
+
+
+def test_files_that_are_not_there_are_missed_between_others(journal, azscale):
+    """By name, and a replay is not one of all passes; the oldest go by themselves."""
+    content = the_file(journal).read_bytes()
+    for number in (2, 3, 5, 9):
+        (journal / f"journal-{number:06}.jsonl.gz").write_bytes(content)
+    (journal / "journal-000001.jsonl.gz").unlink()
+    _, _, err = azscale("journal", "show", journal)
+    assert "journal-000004.jsonl.gz: not there, nor are its passes" in err
+    assert "journal-000006.jsonl.gz to journal-000008.jsonl.gz: not there" in err
+    assert "000001" not in err
+    code, _, err = azscale("replay", journal)
+    assert code == 3 and "journal-000004.jsonl.gz: not there" in err
+
+
+def test_old_files_go_oldest_first(journal, monkeypatch):
+    """So whoever reads meanwhile finds no gap."""
+    content = the_file(journal).read_bytes()
+    for number in (2, 3, 4):
+        (journal / f"journal-{number:06}.jsonl.gz").write_bytes(content)
+    gone, unlink = [], Path.unlink
+    monkeypatch.setattr(Path, "unlink", lambda path: (gone.append(path.name), unlink(path)))
+    Directory(journal, Keeping(size=1)).forget_old(0)
+    assert gone == [f"journal-00000{number}.jsonl.gz" for number in (1, 2, 3)]
 
 
 def test_a_writer_leaves_a_file_that_was_compressed_again_as_it_is(journal):

@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,6 +78,16 @@ def files_in(path: str | os.PathLike[str]) -> list[Path]:
                 f" journal-….jsonl.gz, found a file that has no record of a pass{hint}"
             )
     return [place]
+
+
+def missing_between(files: Sequence[Path]) -> Iterator[str]:
+    """Which files of a journal are not there, though older ones are: the oldest go first. A text
+    for each gap."""
+    found = (_NAME.fullmatch(each.name) for each in files)
+    for before, after in pairwise(int(name[1]) for name in found if name):
+        if after - before > 1:
+            last = f" to journal-{after - 1:06}.jsonl.gz" if after - before > 2 else ""
+            yield f"journal-{before + 1:06}.jsonl.gz{last}"
 
 
 class Directory:
@@ -167,11 +178,14 @@ class Directory:
         *others, newest = files_in(self.path)
         known = [(each, each.stat()) for each in others]
         room = self.keeping.size - newest.stat().st_size
+        old: list[Path] = []
         for each, stat in reversed(known):
             room -= stat.st_size
             if room < 0 or now - stat.st_mtime > self.keeping.age:
-                with suppress(FileNotFoundError):
-                    each.unlink()
+                old.append(each)
+        for each in reversed(old):  # whoever reads meanwhile finds no gap
+            with suppress(FileNotFoundError):
+                each.unlink()
 
 
 def _number(path: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from hpc.autoscale.journal.again import is_packed_again, lines_of
 from hpc.autoscale.journal.changes import changed
 from hpc.autoscale.journal.errors import GarbledRecord, JournalError, LostRecord, NewerJournal
-from hpc.autoscale.journal.files import files_in
+from hpc.autoscale.journal.files import files_in, missing_between
 from hpc.autoscale.journal.frames import Chunk, frames, from_the_end
 from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from_lists
 
@@ -51,9 +51,12 @@ class Journal:
     def __iter__(self) -> Iterator[PassRecord]:
         """The passes in order. JournalError when there is no journal, GarbledRecord for a record
         that cannot be read, NewerJournal for one of a newer version."""
+        there = self._there()
         self.problems, self.left_out = [], 0
         self._last = number = 0
-        for file, size in self._there():
+        for name in missing_between([file for file, _ in there]):
+            self.problems.append(f"journal {self.path}: {name}: not there, nor are its passes")
+        for file, size in there:
             passes = FilePasses(file, self._skip_garbled, self.problems)
             try:
                 for record in passes.more(number, size):
