@@ -233,6 +233,7 @@ def test_what_is_no_pass_of_a_journal(site, recorded):
         (("--journal", recorded, "--pass", "9"), "it has no pass 9", 1),
         (("--journal", str(site.home / "none")), "journal ", 1),
         (("--pass", "1"), "expected --journal with it", 2),
+        (("--pass", "0"), "--pass: expected a whole number above 0, found '0'", 2),
     ):
         site("whatif", *words, "--set", "idle_timeout=9", code=code)
         assert said in site.errors

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,21 @@ def test_jobs_wait_for_nodes_to_boot_and_nodes_go_when_nothing_is_left(
     # 128 core-hours of the first burst, 6.7 of the second: idle and booting nodes are the rest
     assert 134 < found["core_hours"] < 200 and found["most_nodes"] == 5 - 1
     assert 0.6 < found["utilisation"] < 1 and found["cost"] > 0 and found["failed_passes"] == 0
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_trace_may_come_by_a_pipe(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], packed: bool
+) -> None:
+    """As a shell makes one of `<(sacct …)`: it is read once, and looked at before that."""
+    content = trace.read_bytes()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    written = gzip.compress(content) if packed else content
+    writing = threading.Thread(target=pipe.write_bytes, args=(written,), daemon=True)
+    writing.start()
+    assert simulate(capsys, pipe) == simulate(capsys, trace)
+    writing.join()
 
 
 def test_configurations_are_compared_side_by_side(

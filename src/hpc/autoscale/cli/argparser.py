@@ -185,6 +185,13 @@ def number_type(expected: str, may_be: Callable[[float], bool]) -> Callable[[str
     return parse
 
 
+def count_type(text: str) -> int:
+    """The type of options that are a count or the number of something, from 1 on."""
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
+    return int(text)
+
+
 seconds_type = number_type("a number of seconds, 0 or more", lambda seconds: seconds >= 0)
 """The type of options that are seconds."""
 

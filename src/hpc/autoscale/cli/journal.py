@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentParser
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hpc.autoscale.autoscaler.journaling import journal_path
+from hpc.autoscale.cli.argparser import count_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import folded
@@ -58,9 +59,9 @@ class JournalCommands(CommandLine):
         actions = ["show", "diff", "scrub"]
         add("action", choices=actions, metavar="show|diff|scrub", help=_ACTIONS)
         add("journal", nargs="?", help="a directory or file (default: that of the configuration)")
-        add("--last", type=_count, help=f"so many passes (shown: {_PASSES}; scrubbed: all)")
-        add("--pass", dest="number", type=_count, help="show: this pass, with all that it read")
-        add("--of", type=_count, nargs=2, metavar="PASS", help="diff: these two (the last two)")
+        add("--last", type=count_type, help=f"so many passes (shown: {_PASSES}; scrubbed: all)")
+        add("--pass", dest="number", type=count_type, help="show: this pass, with all that it read")
+        add("--of", type=count_type, nargs=2, metavar="PASS", help="diff: these two (the last two)")
         add("--to", help="scrub: the directory of the new journal")
         self._add_output_format(parser)
 
@@ -255,9 +256,3 @@ def _print_replayed(passes: Sequence[Replayed], unread: int) -> None:
         f"{counted(len(passes) + unread, 'pass')}: {same} the same, {different} different,"
         f" {left_out} left out"
     )
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
-    return int(text)

@@ -16,6 +16,7 @@ from typing import Any
 
 from hpc.autoscale.autoscaler import SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli.argparser import count_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import screen_width
@@ -61,7 +62,10 @@ class WhatIfCommands(CommandLine):
             "--journal", metavar="FILE", help="of the queue and the cluster in this journal"
         )
         parser.add_argument(
-            "--pass", dest="number", type=int, help="as they were at this pass (default: the last)"
+            "--pass",
+            dest="number",
+            type=count_type,
+            help="as they were at this pass (default: the last)",
         )
         self._add_output_format(parser)
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import BinaryIO
+from typing import Any
 
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.traces.accounting import (
@@ -76,10 +76,10 @@ def read_trace(path: str, form: str | None = None, memory_unit: str = MEMORY_UNI
     return trace
 
 
-def _read(path: str, file: BinaryIO, form: str | None, memory_unit: str) -> Trace:
-    start = file.read(2)
-    file.seek(0)
-    plain = gzip.GzipFile(fileobj=file) if start == b"\x1f\x8b" else file
+def _read(path: str, file: io.BufferedReader, form: str | None, memory_unit: str) -> Trace:
+    # a pipe cannot go back
+    is_packed = file.peek(2)[:2] == b"\x1f\x8b"
+    plain: Any = gzip.GzipFile(fileobj=file) if is_packed else file
     # programs for Windows begin a file with a mark
     with io.TextIOWrapper(plain, encoding="utf-8-sig", errors="replace") as text:
         first = list(islice(text, _LOOKED_AT))

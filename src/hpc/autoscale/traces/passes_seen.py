@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,9 +30,12 @@ _OF_A_TASK = re.compile(r"[\[_.]")
 
 
 def is_journal(path: str) -> bool:
-    """Whether a path is that of a journal, or of a file of one. Raises OSError."""
+    """Whether a path is that of a journal, or of a file of one. A pipe, which is read but once, is
+    none. Raises OSError."""
     if os.path.isdir(path):
         return True
+    if stat.S_ISFIFO(os.stat(path).st_mode):
+        return False
     with open(path, "rb") as file:
         if is_named_so(path) or made_at(file) is not None:
             return True
