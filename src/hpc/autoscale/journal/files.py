@@ -86,8 +86,8 @@ def missing_between(files: Sequence[Path]) -> Iterator[str]:
     found = (_NAME.fullmatch(each.name) for each in files)
     for before, after in pairwise(int(name[1]) for name in found if name):
         if after - before > 1:
-            last = f" to journal-{after - 1:06}.jsonl.gz" if after - before > 2 else ""
-            yield f"journal-{before + 1:06}.jsonl.gz{last}"
+            first, last = _named(before + 1), _named(after - 1)
+            yield first if first == last else f"{first} to {last}"
 
 
 class Directory:
@@ -137,7 +137,7 @@ class Directory:
     def next_file(self, newest: FileEnd | None) -> FileEnd:
         """A file that is not there yet."""
         number = 1 if newest is None else int(_number(newest.path)) + 1
-        return FileEnd(str(self.path / f"journal-{number:06}.jsonl.gz"), 0)
+        return FileEnd(str(self.path / _named(number)), 0)
 
     def append(self, place: FileEnd, record: bytes) -> FileEnd:
         """Write a record at the end of a file; where it ends. What was written of one that does not
@@ -186,6 +186,10 @@ class Directory:
         for each in reversed(old):  # whoever reads meanwhile finds no gap
             with suppress(FileNotFoundError):
                 each.unlink()
+
+
+def _named(number: int) -> str:
+    return f"journal-{number:06}.jsonl.gz"
 
 
 def _number(path: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, cast
 
@@ -211,8 +212,7 @@ class Reading:
 
 class Staircase:
     """How far nodes were searched for amounts of one resource, by those who ask the same of all
-    others: who asks for no less finds nothing there either. Amounts and positions rise together.
-    """
+    others: who asks for no less finds nothing there either. Both rise together."""
 
     def __init__(self) -> None:
         self._amounts: list[float] = []
@@ -252,8 +252,8 @@ class NodeIndex:
         self._texts: dict[str, Places[str | None]] = {}
         # positions that have another shape than the trees know
         self.late: set[int] = set()
-        self._staircases: dict[Hashable, Staircase] = {}
-        # those in which something was noted since they all forgot it
+        self._staircases: defaultdict[Hashable, Staircase] = defaultdict(Staircase)
+        # those that know something
         self._noted: set[Staircase] = set()
 
     def track(self, reading: Reading) -> None:
@@ -304,7 +304,7 @@ class NodeIndex:
 
     def staircase(self, others: Hashable) -> Staircase:
         """What is known of all who ask the same of all resources but the last of their needs."""
-        return self._staircases.setdefault(others, Staircase())
+        return self._staircases[others]
 
     def forget_searches(self) -> None:
         """Nodes may have more now than they had."""
