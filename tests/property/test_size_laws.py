@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpc.autoscale.hpctypes import Memory, Size
+from hpc.autoscale.hpctypes import Memory, Size, whole_bytes
 
 UNITS = "bkmgtpKMGTP"
 
@@ -33,6 +33,7 @@ def test_digits_read_as_what_they_say(number, unit, cls, before):
     assert (size.value, size.magnitude) == (float(number), unit)
     assert isinstance(size.value, float)
     assert size == cls.value_of(f"+{number}{unit}")
+    assert whole_bytes(f"{before}{number}{unit}") in (None, size.bytes)
 
 
 @given(sizes)

@@ -250,11 +250,11 @@ class Size:
     @classmethod
     def _parse(cls, text: str) -> Self:
         amount = text.rpartition(":")[2]
-        number, suffix = amount[:-1], amount[-1:]
-        if suffix in _BYTES_PER and number.isdecimal() and len(number) <= _SURE_DIGITS:
-            ticks = int(number) * _BYTES_PER[suffix] * _TICKS_PER_BYTE
+        whole = whole_bytes(text)
+        if whole is not None:
+            ticks = whole * _TICKS_PER_BYTE
             _refuse_overflow(ticks)
-            return cls._new(float(number), suffix, ticks)
+            return cls._new(float(amount[:-1]), amount[-1], ticks)
         if not amount:
             raise SizeError(f"blank string {text!r}: expected a size such as '20g'")
         number = amount
@@ -407,6 +407,16 @@ class Memory(Size):
 
 
 _SIZES: dict[str, type[Size]] = {cls._json_prefix: cls for cls in (Size, Memory)}
+
+
+def whole_bytes(text: str) -> int | None:
+    """The bytes of a size that is written as most are, a whole number and one letter: `memory::4g`,
+    `20g`. None for any other text, which `Size.value_of` reads or refuses."""
+    amount = text.rpartition(":")[2]
+    number, per_unit = amount[:-1], _BYTES_PER.get(amount[-1:])
+    if per_unit is None or not number.isdecimal() or len(number) > _SURE_DIGITS:
+        return None
+    return int(number) * per_unit
 
 
 def size_class(text: str) -> type[Size] | None:

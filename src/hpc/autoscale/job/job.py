@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
 
 _default_names = count(1)
+# of a name, iterations, a node count, and whether colocated
+_KINDS = str, int, int, bool
 # the status where a calculator finds nothing for a job, by whether it scatters
 _REFUSED_AS = ("Failed", "CompoundFailure")
 _MOST_KNOWN = 10_000  # distinct constraints that are remembered
@@ -90,11 +92,8 @@ class Job:
     ) -> None:
         # there are tens of thousands of jobs, so this does no more than it must
         name = name or str(next(_default_names))
-        if not (
-            type(name) is str
-            and type(iterations) is type(node_count) is int
-            and type(colocated) is bool
-        ):
+        kinds = name.__class__, iterations.__class__, node_count.__class__, colocated.__class__
+        if kinds != _KINDS:
             check_kinds(f"job {name}", str, name=name)
             check_kinds(f"job {name}", int, iterations=iterations, node_count=node_count)
             check_kinds(f"job {name}", bool | int, colocated=colocated)
@@ -280,7 +279,8 @@ class Job:
         """What remains to be placed. A job of nodes asks for all of them again each time."""
         if self.__node_count > 0:
             return Request(self.__node_count, 1, whole)
-        if type(left := self.iterations_remaining) is not int:
+        left = self.iterations_remaining
+        if left.__class__ is not int:
             check_kinds(f"job {self.name}", int, iterations_remaining=left)
         if left == 1 and not whole:
             return ONE_SLOT

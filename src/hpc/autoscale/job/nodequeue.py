@@ -91,8 +91,7 @@ class NodeQueue:
         return not self.__priorities
 
     def reversed(self) -> Iterator[Node]:
-        """The nodes, lowest priority first. Pushing meanwhile is safe; such nodes are not among
-        them."""
+        """The nodes, lowest priority first, without those that are pushed meanwhile."""
         return iter(self.__in_order()[::-1])
 
     def __iter__(self) -> Iterator[Node]:

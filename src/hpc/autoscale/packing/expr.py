@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import translate
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from hpc.autoscale.packing.amounts import FREE_OF_CHARGE, Quantity, how_many, is_amount
 from hpc.autoscale.packing.reject import Reject
@@ -205,8 +205,7 @@ class Expr:
         return None
 
     def most_modes(self) -> int:
-        """How many modes it may have at most; 0 where nobody can tell, so that it is left out of
-        least-cost plans."""
+        """How many modes it may have at most; 0: nobody can tell, and least cost leaves it out."""
         return 1 if type(self).reads is not Expr.reads else 0
 
     def modes(self, view: View) -> Sequence[Mode]:
@@ -310,7 +309,7 @@ class _Values:
 
     __slots__ = ("_literal", "_matched", "_others", "_patterns", "all", "texts", "wild")
 
-    def __init__(self, values: tuple[object, ...]) -> None:
+    def __init__(self, values: tuple[Any, ...]) -> None:
         self.all = values
         self._literal: dict[str, int] = {}
         self._patterns: list[tuple[int, TextPattern]] = []
@@ -324,7 +323,7 @@ class _Values:
             else:
                 self._literal.setdefault(value, index)
         # all of the values, where they are texts, and whether one of them is a pattern
-        self.texts: tuple[str, ...] = () if self._others else tuple(map(str, values))
+        self.texts: tuple[str, ...] = () if self._others else values
         self.wild = bool(self._patterns)
 
     def index_of(self, target: object, factor: int = 1) -> int:
@@ -362,15 +361,16 @@ class _OneOf(Expr):
     __slots__ = ("_values", "name", "one_of", "source")
 
     def __init__(
-        self, name: str, source: str, values: Iterable[object], settled: bool, fold_case: bool
+        self, name: str, source: str, values: Iterable[object], fold_case: bool, settled: bool
     ) -> None:
         self._values = _Values(tuple(values))
-        all_ = self._values.all
-        super().__init__((name, freeze(all_), fold_case), settled=settled)
+        all_, texts = self._values.all, self._values.texts
+        # an amount that is wanted exactly may come to be by using some of it up; True is 1
+        settled = settled or bool(texts) or all(v is None or isinstance(v, str) for v in all_)
+        super().__init__((name, texts or freeze(all_), fold_case), settled=settled)
         self.weighs = len(all_) > 1
         self.name = name
         self.source = source  # the name as in `reads`
-        texts = self._values.texts
         self.one_of = None if fold_case or not texts else OneOf(source, texts, self._values.wild)
 
     @property
@@ -406,10 +406,7 @@ class ResourceIs(_OneOf):
     __slots__ = ("fold_case",)
 
     def __init__(self, name: str, values: Iterable[object], fold_case: bool = False) -> None:
-        values = tuple(values)
-        # an amount that is wanted exactly may come to be by using some of it up; True is 1
-        settled = all(v is None or isinstance(v, str) for v in values)
-        super().__init__(name, name, values, settled, fold_case)
+        super().__init__(name, name, values, fold_case, False)
         self.fold_case = fold_case
 
     def fit(self, view: View) -> Fit | Reject:
@@ -432,7 +429,7 @@ class PropertyIs(_OneOf):
     __slots__ = ()
 
     def __init__(self, name: str, values: Iterable[object]) -> None:
-        super().__init__(name, f"node.{name}", values, True, False)
+        super().__init__(name, f"node.{name}", values, False, True)
 
     def fit(self, view: View) -> Fit | Reject:
         target = view.prop(self.name)

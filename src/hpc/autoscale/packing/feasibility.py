@@ -15,7 +15,7 @@ from functools import cached_property
 
 from hpc.autoscale.packing.amounts import Quantity, just_enough
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr, Fit, Minimum, OneOf, text_pattern
+from hpc.autoscale.packing.expr import Expr, Fit, OneOf, text_pattern
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.shown import Unit
@@ -134,11 +134,11 @@ class Feasibility:
         return meeting
 
     def _who_fits(self, expr: Expr) -> int:
-        """The buckets, usable or not, whose new nodes an expression fits, with all that it asks for
-        at once."""
-        minimum = expr.minimum
-        if minimum is not None:
-            enough = self._who_has(minimum)
+        """The buckets, usable or not, whose new nodes an expression fits as a whole."""
+        if expr.minimum is not None:
+            name, amount, sized = expr.minimum
+            amounts = self._amounts.get(name) or self._read(name)
+            enough = amounts.at_least(amount, sized)
             if enough is not None:
                 return enough
         found = self._meeting.get(expr)
@@ -169,13 +169,9 @@ class Feasibility:
             self._newest = alternatives, [self._who_fits(each) for each in alternatives]
         return self._newest[1]
 
-    def _who_has(self, minimum: Minimum) -> int | None:
-        """The buckets that have an amount; None where each must be asked."""
-        name, amount, sized = minimum
-        amounts = self._amounts.get(name)
-        if amounts is None:
-            amounts = self._amounts[name] = _Amounts(name, self._shapes)
-        return amounts.at_least(amount, sized)
+    def _read(self, name: str) -> _Amounts:
+        made = self._amounts[name] = _Amounts(name, self._shapes)
+        return made
 
     def _who_says(self, one_of: OneOf) -> int:
         """The buckets of which a property or a resource is one of some texts."""
@@ -246,12 +242,12 @@ class _Amounts:
     def at_least(self, amount: Quantity, sized: bool) -> int | None:
         """Who has an amount, in bytes (`sized`) or in the unit that nodes have it in; None where
         that is not a plain comparison."""
-        unit = self._unit
-        needed = amount if sized or unit is None else amount * unit.factor
+        needed = amount if sized or self._unit is None else amount * self._unit.factor
         if not self._comparable or needed <= 0:
             return None
-        index = bisect_left(self._sorted, needed)
+        amounts = self._sorted
+        index = bisect_left(amounts, needed)
         # what is less by no more than the rounding that `how_many` forgives is a question for it
-        if index and self._sorted[index - 1] >= just_enough(needed):
+        if index and amounts[index - 1] >= just_enough(needed):
             return None
         return self._from[index]

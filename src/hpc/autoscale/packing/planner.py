@@ -170,6 +170,9 @@ class Planner:
         plan of no units is the answer when nothing fits.
         """
         changes = self._changes
+        if cursor is self.nowhere and not explain:
+            changes.plan = NOTHING
+            return NOTHING
         is_slot = request is ONE_SLOT or request == ONE_SLOT
         if is_slot and cursor.monotone and probe is None and self._has_fast_slots:
             step = cursor.slot()

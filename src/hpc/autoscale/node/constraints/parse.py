@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
-from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.hpctypes import Size, whole_bytes
 from hpc.autoscale.node.constraints.base import (
     Compiled,
     MalformedConstraint,
@@ -36,6 +36,7 @@ from hpc.autoscale.node.constraints.conditions import (
     NotAllocated,
     ReadOnlyAlias,
     is_alias,
+    size_class,
     size_of,
 )
 from hpc.autoscale.node.constraints.shared import (
@@ -270,8 +271,10 @@ def compile_expressions(constraints: list[Any], source: Source) -> Compiled | No
     such dicts; None for any other list. `source` is the same to keep."""
     if "quick" in layers.OFF:
         return None
+    exprs: list[Expr] = []
     try:
-        exprs = [expr for each in constraints for expr in _exprs_of(each)]
+        for each in constraints:
+            _add_exprs(exprs, each)
     except (_NotQuick, TypeError):  # the latter for a value that cannot be looked up
         return None
     return Compiled(tuple(exprs), source=source) if exprs else None
@@ -281,10 +284,11 @@ class _NotQuick(Exception):
     """The parser must be asked."""
 
 
-def _exprs_of(constraint: Any, in_or: bool = False) -> list[Expr]:
-    if constraint.__class__ is not dict or not CUSTOM_PARSERS.keys().isdisjoint(constraint):
+def _add_exprs(exprs: list[Expr], constraint: Any, in_or: bool = False) -> list[Expr]:
+    if constraint.__class__ is not dict or (
+        CUSTOM_PARSERS and not CUSTOM_PARSERS.keys().isdisjoint(constraint)
+    ):
         raise _NotQuick
-    exprs = []
     for name, value in constraint.items():
         if value.__class__ is not list:
             exprs.append(_expr_of(name, value))
@@ -293,7 +297,7 @@ def _exprs_of(constraint: Any, in_or: bool = False) -> list[Expr]:
         elif in_or or len(value) < 2:
             raise _NotQuick
         else:
-            exprs.append(AnyOf([_all_of(*_exprs_of(each, in_or=True)) for each in value]))
+            exprs.append(AnyOf([_all_of(*_add_exprs([], each, in_or=True)) for each in value]))
     return exprs
 
 
@@ -324,9 +328,10 @@ def _quick_resource(name: str, value: Any) -> Expr | None:
     """What is written most, in fewer steps: a whole amount, a size, or a text of a resource."""
     if name in KEYWORDS or name[:5] == "node.":
         return None
-    size = size_of(value)
-    if size is None and value.__class__ is str:
-        return ResourceIs(name, (value,))
-    amount = value if size is None else size.bytes
+    amount, sized = value, value.__class__ is str
+    if sized:
+        if size_class(value) is None:
+            return ResourceIs(name, (value,))
+        amount = whole_bytes(value)
     is_whole = amount.__class__ is int and 0 <= amount < 2**53
-    return MinResource(name, amount, size is not None) if is_whole else None
+    return MinResource(name, amount, sized) if is_whole else None

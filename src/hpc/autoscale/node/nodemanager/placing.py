@@ -173,8 +173,8 @@ class Placer:
     def _carry_out(self, plan: Plan, assignment_id: str) -> None:
         """Make a plan of the engine true: all of it, or nothing when naming new nodes fails."""
         if isinstance(plan, Step):  # as most are
-            bucket, count = self._by_candidate[plan.candidate], plan.hi - plan.lo
-            taken = self.inventory.names.of(bucket, count) if plan.opened else ()
+            bucket = self._by_candidate[plan.candidate]
+            taken = self.inventory.names.of(bucket, plan.hi - plan.lo) if plan.opened else ()
             self.planner.apply(plan)
             bucket._took(plan, taken, assignment_id)
             return
@@ -231,12 +231,13 @@ class Placer:
         if compiled.opaque:
             demand = self.sorting_of(compiled)
             return planner.cursor(demand.common) if demand.by_shape else None
-        found = planner.by_demand.get(compiled)
-        if found is None and compiled not in planner.by_demand:
-            if not (compiled.pooled or any_reads(compiled.parts, self.inventory.defaults.personal)):
-                meeting = planner.who_serves(compiled.parts)
-                found = planner.cursor(compiled.expr, meeting) if meeting else planner.nowhere
-            planner.by_demand[compiled] = found
+        if compiled in planner.by_demand:
+            return planner.by_demand[compiled]
+        found = None
+        if not (compiled.pooled or any_reads(compiled.parts, self.inventory.defaults.personal)):
+            meeting = planner.who_serves(compiled.parts)
+            found = planner.cursor(compiled.expr, meeting) if meeting else planner.nowhere
+        planner.by_demand[compiled] = found
         return found
 
     def place_at_once(
