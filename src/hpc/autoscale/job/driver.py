@@ -63,8 +63,7 @@ class SchedulerDriver(ABC):
 
     @abstractmethod
     def preprocess_config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration with whatever this scheduler adds to it (default resources,
-        usually)."""
+        """The configuration with what this scheduler adds to it: default resources, usually."""
 
     @abstractmethod
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:

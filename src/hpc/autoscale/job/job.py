@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.nodemanager import NodeManager
 
 _default_names = count(1)
-# of a name, iterations, a node count, and whether colocated
-_KINDS = str, int, int, bool
 # the status where a calculator finds nothing for a job, by whether it scatters
 _REFUSED_AS = ("Failed", "CompoundFailure")
 _MOST_KNOWN = 10_000  # distinct constraints that are remembered
@@ -92,8 +90,12 @@ class Job:
     ) -> None:
         # there are tens of thousands of jobs, so this does no more than it must
         name = name or str(next(_default_names))
-        kinds = name.__class__, iterations.__class__, node_count.__class__, colocated.__class__
-        if kinds != _KINDS:
+        if not (
+            name.__class__ is str
+            and iterations.__class__ is int
+            and node_count.__class__ is int
+            and colocated.__class__ is bool
+        ):
             check_kinds(f"job {name}", str, name=name)
             check_kinds(f"job {name}", int, iterations=iterations, node_count=node_count)
             check_kinds(f"job {name}", bool | int, colocated=colocated)

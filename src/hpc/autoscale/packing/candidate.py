@@ -195,8 +195,7 @@ class Candidate:
         return expr.minima_of(self._fixed)
 
     def needs(self, expr: Expr) -> Needs:
-        """What an expression takes at least, for `next_meeting`; stays right whatever happens to
-        the candidate."""
+        """What an expression takes at least, for `next_meeting`; stays right for ever."""
         trees: list[Need] = []
         readings: list[tuple[Reading, float]] = []
         minima = self._minima(expr)

@@ -170,7 +170,7 @@ class Planner:
         plan of no units is the answer when nothing fits.
         """
         changes = self._changes
-        if cursor is self.nowhere and not explain:
+        if not (explain or cursor.candidates):
             changes.plan = NOTHING
             return NOTHING
         is_slot = request is ONE_SLOT or request == ONE_SLOT

@@ -498,8 +498,7 @@ class Node(ABC):
             self.__placement_group = group_or_none(value, f"node {self.name}")
 
     def set_placement_group_escaped(self, value: str | None) -> ht.PlacementGroup | None:
-        """Set the placement group with every illegal character replaced by `_`; returns what was
-        set."""
+        """Set the placement group, with `_` for every illegal character; returns what was set."""
         self.placement_group = escaped_placement_group(value) if value else None
         return self.placement_group
 

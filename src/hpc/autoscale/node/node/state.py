@@ -141,7 +141,8 @@ class BucketNodes:
     # -- handles
 
     def handle(self, position: int) -> Node:
-        """The node at a position, also one that is gone; made when it is first looked at."""
+        """The node at a position, also one that is gone; made now if nobody has looked at it
+        yet."""
         node = self.handles[position]
         return self._make(position) if node is None else node
 
@@ -233,19 +234,20 @@ class BucketNodes:
 
     def open(self, node_class: NodeClass, names: Sequence[str], assignment_id: str | None) -> None:
         """Planned nodes that the engine has opened, and who was placed on each of them."""
-        lo, count = len(self.handles), len(names)
-        positions = range(lo, lo + count)
-        self.handles.extend([None] * count)
-        self.classes.extend([node_class] * count)
-        self.sources.extend(names)
-        self.used.update(positions)
-        if assignment_id is not None:
-            self.assigned.update(dict.fromkeys(positions, (assignment_id,)))
+        lo = len(self.handles)
+        placed = None if assignment_id is None else (assignment_id,)
+        for position, name in enumerate(names, lo):
+            self.handles.append(None)
+            self.classes.append(node_class)
+            self.sources.append(name)
+            self.used.add(position)
+            if placed is not None:
+                self.assigned[position] = placed
         if node_class.finish is None:
             return
         # they have something that only the node itself can tell
         changed: dict[int, NodeShape | None] = {}
-        for position in positions:
+        for position in range(lo, len(self.handles)):
             node = self._make(position)
             node.available.catch_up()
             changed[position] = node.available.shape = self.shape_now(node)

@@ -100,10 +100,10 @@ class Names:
         prefix = self.prefixes.get(nodearray, nodearray)
         while count > 0:
             if (name := f"{prefix}-{index}") not in used:
+                used.add(name)
                 found.append(name)
                 count -= 1
             index += 1
-        used.update(found)
         self._next[nodearray] = index
         return found
 
