@@ -10,6 +10,7 @@ from rich.console import Console
 from hpc.autoscale import clock
 from hpc.autoscale.cli.live import LiveScreen
 from hpc.autoscale.cli.standing import (
+    STATES,
     BucketStanding,
     FailedNode,
     LimitStanding,
@@ -110,7 +111,7 @@ def shown(standing, width):
     return [line.whole for line in screen(standing, width)]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("width", [40, 44, 60, 80, 120, 200])
 @pytest.mark.parametrize("standing", [QUIET, BUSY, FAILING], ids=["quiet", "busy", "failing"])
 def test_it_fits(standing, width):
     """No line is wider than the terminal, nor acts on it."""
@@ -175,6 +176,20 @@ def test_columns_of_states_that_no_node_is_in_are_left_out():
     assert head.split() == ["nodes", *states, "$/H"]
     row = next(line for line in lines if "Standard_HB120rs_v3" in line)
     assert row.split()[1:] == ["4000", ".", "12", ".", "3", ".", "99.50"]
+
+
+@pytest.mark.parametrize("width", [40, 48, 60])
+def test_nodes_in_all_states_on_a_narrow_screen(width):
+    """Names of states are cut, with a sign, before those of buckets are gone."""
+    states = dict.fromkeys(STATES, 12345)
+    limits = [LimitStanding("NodeArray(htc)", "cores", 10, 5, 100)]
+    crowded = replace(BUSY, buckets=[BucketStanding("htc/F4", states, 1.0)], limits=limits)
+    lines = shown(crowded, width)
+    assert max(map(len, lines)) <= width
+    row = next(line for line in lines if "htc/F4" in line)
+    assert "12345" in row and row.endswith(("1.00", "…"))
+    assert any(line.startswith("  limit of n") and "10 of 100 cores" in line for line in lines)
+    assert "stuck" in " ".join(lines)
 
 
 def test_a_pass_that_is_late():
@@ -244,11 +259,47 @@ def test_a_look_that_fails_is_shown_and_the_next_one_made():
             raise answer
         return answer
 
-    def show(standing, problem):
-        seen.append((standing, problem))
+    class Show:
+        def __call__(self, standing, problem):
+            seen.append((standing, problem))
 
-    keep_looking(look, show, 10, lambda: len(seen) == 3)
+        def fit(self):
+            """There is nothing to fit."""
+
+    keep_looking(look, Show(), 10, lambda: len(seen) == 3)
     assert seen == [(QUIET, ""), (QUIET, "no"), (QUIET, "")]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_problem_of_a_look_is_not_cut_without_a_sign(width):
+    """The foot has several lines for it, and the screen above them fewer."""
+    problem = "http://cycle.example:8080/clusters/first/status: no answer from CycleCloud: refused"
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=width, height=12, color_system=None)
+    with LiveScreen(5.0, _STYLES, console) as show:
+        show(BUSY, "")
+        before = len(out.getvalue())
+        show(BUSY, problem)
+        drawn = out.getvalue()[before:].split("\n")
+        show(BUSY, "word " * 200)
+    assert "".join(problem.split()) in "".join("".join(drawn).split())
+    assert len(drawn) == 12
+    assert " …" in out.getvalue().rsplit("more lines", 1)[1]
+
+
+def test_the_live_screen_fits_a_terminal_whose_size_has_changed():
+    """Without another look."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=200, height=40, color_system=None)
+    with LiveScreen(3600.0, _STYLES, console) as show:
+        show(BUSY, "")
+        before = len(out.getvalue())
+        show.fit()
+        assert len(out.getvalue()) == before
+        console.size = (80, 24)
+        show.fit()
+        drawn = out.getvalue()[before:]
+    assert all(line.whole in drawn for line in screen(BUSY, 80, 23)[:22])
 
 
 def test_a_limit_that_has_come_to_nothing_since():

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from hpc.autoscale.cli.painting import NARROWEST
 from hpc.autoscale.cli.standing import Standing
-from hpc.autoscale.cli.standing_text import Line, screen
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.cli.standing_text import Line, problem_lines, screen
+from hpc.autoscale.plaintext import cut_to
 
 
 class LiveScreen(AbstractContextManager["LiveScreen"]):
@@ -31,6 +32,7 @@ class LiveScreen(AbstractContextManager["LiveScreen"]):
         self._styles = styles
         self._console = console or Console()
         self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._drawn: tuple[Standing | None, str, tuple[int, int]] | None = None
 
     def __enter__(self) -> LiveScreen:
         self._live.__enter__()
@@ -43,28 +45,32 @@ class LiveScreen(AbstractContextManager["LiveScreen"]):
     def __call__(self, standing: Standing | None, problem: str) -> None:
         """Draw the last look that worked, and what is wrong now."""
         width, height = self._console.size
-        lines = screen(standing, width, height - 1) if standing else []
-        foot = Line(f"every {self._every:g} s; Ctrl-C ends", "faint")
+        self._drawn = standing, problem, (width, height)
+        foot = [Line(f"every {self._every:g} s; Ctrl-C ends", "faint")]
         if problem:
-            foot = Line(on_one_line(problem), "bad")
-        self._live.update(self._drawn(lines, foot), refresh=True)
+            foot = problem_lines(problem, width)[-height:]
+        room = height - len(foot)
+        lines = screen(standing, max(width, NARROWEST), room) if standing else []
+        self._live.update(self._text(lines, foot, room, width), refresh=True)
 
-    def _drawn(self, lines: Sequence[Line], foot: Line) -> Text:
-        """The lines that there is room for, and the last one at the bottom."""
-        width, height = self._console.size
-        room = max(1, height - 1)
+    def fit(self) -> None:
+        """Draw the same again where the terminal has another size by now."""
+        if self._drawn and self._drawn[2] != tuple(self._console.size):
+            self(*self._drawn[:2])
+
+    def _text(self, lines: Sequence[Line], foot: Sequence[Line], room: int, width: int) -> Text:
+        """The lines that there is room for, and those of the foot at the bottom."""
         shown = list(lines[:room])
-        if len(lines) > room:
+        if shown and len(lines) > room:
             shown[-1] = Line(f"… {len(lines) - room + 1} more lines", "faint")
         shown += [Line("")] * (room - len(shown))
         text = Text(no_wrap=True, overflow="crop")
-        for line in shown:
+        for number, line in enumerate([*shown, *foot]):
+            text.append("\n" if number else "")
             self._append(text, line, width)
-            text.append("\n")
-        self._append(text, foot, width)
         return text
 
     def _append(self, text: Text, line: Line, width: int) -> None:
-        text.append(line.text[:width], self._styles[line.style])
+        text.append(cut_to(line.text, width), self._styles[line.style])
         if line.beside:
             text.append(line.beside.text, self._styles[line.beside.style])

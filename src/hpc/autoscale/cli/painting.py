@@ -13,13 +13,16 @@ from typing import Any, TextIO
 
 _COLOURS = {"come": "32", "change": "33", "go": "31", "warn": "1;33", "faint": "2", "title": "1"}
 
-_USUAL, _LEAST, _READABLE = 80, 40, 100
+NARROWEST = 40
+"""No line is made for fewer characters than that."""
+
+_USUAL, _READABLE = 80, 100
 
 
 def screen_width() -> int:
     """How many characters a line of the terminal has: 80 where there is none, and never less than
     40. COLUMNS of the environment comes first."""
-    return max(_LEAST, shutil.get_terminal_size((_USUAL, 24)).columns)
+    return max(NARROWEST, shutil.get_terminal_size((_USUAL, 24)).columns)
 
 
 def text_width() -> int:

@@ -1,4 +1,4 @@
-"""Lines for how a cluster stands: one screen, for any width from 60 characters on.
+"""Lines for how a cluster stands: one screen, for any width from 40 characters on.
 
 On a wide screen what is about jobs stands beside what is about nodes. A line is a text with a
 style; who prints them decides what a style looks like. Called by `status`.
@@ -39,6 +39,9 @@ ROOMS = (Room(12, 6, 9, 5, 4), Room(8, 4, 5, 3, 2), Room(5, 3, 4, 2, 1), Room(2,
 """From the most there is ever on a screen to what a low one has."""
 
 _WORTH_SHOWING = 0.01
+
+_NAMED_AT_LEAST = 12
+"""How many characters of the name of a bucket or limit there is room for, on any screen."""
 
 _IN_A_LOG = 120
 """How much of an error stands in a line of a log, in characters."""
@@ -90,6 +93,11 @@ def _screen(standing: Standing, width: int, room: Room) -> list[Line]:
     if standing.problems:
         lines += [Line(""), *_list("problems", standing.problems, width, "bad", room.failed)]
     return list(map(_harmless, lines))
+
+
+def problem_lines(problem: str, width: int) -> list[Line]:
+    """Why a look has failed, in at most so many lines as the foot of a screen may have."""
+    return [Line(line, "bad") for line in _wrapped(on_one_line(problem), width, 4)]
 
 
 def _harmless(line: Line) -> Line:
@@ -187,28 +195,30 @@ def _nodes(standing: Standing, width: int, room: Room) -> list[Line]:
     if not standing.buckets:
         return [Line("nodes", "title"), Line("  none")]
     shown = [state for state in STATES if standing.nodes[state]]
-    widths = [max(len(state), 5) for state in shown]
-    space = width - sum(widths) - len(widths) - 11
+    head = [*(state.upper() for state in shown), "$/H"]
+    total = [*(f"{standing.nodes[state]}" for state in shown), f"{standing.cost.per_hour:,.2f}"]
+    widths = [*(max(len(state), 5) for state in shown), 9]
+    if width - sum(widths) - len(widths) < _NAMED_AT_LEAST:  # names of states are cut, then
+        widths = [max(len(figure), 4) for figure in total]
+    space = max(_NAMED_AT_LEAST, width - sum(widths) - len(widths))
     rows = sorted(standing.buckets, key=lambda each: -sum(each.nodes.values()))[: room.buckets]
     named = min(space, max(len("  all"), *(len(f"  {row.bucket}") for row in rows)))
 
-    def row_of(name: str, cells: Iterable[object], price: str) -> str:
-        numbers = " ".join(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True))
-        return f"{cut_to(name, named):{named}} {numbers} {price:>9}"
+    def row_of(name: str, cells: Iterable[str]) -> str:
+        cut = (f"{cut_to(cell, w):>{w}}" for cell, w in zip(cells, widths, strict=True))
+        return cut_to(f"{cut_to(name, named):{named}} {' '.join(cut)}", width)
 
-    lines = [Line(row_of("nodes", [state.upper() for state in shown], "$/H"), "title")]
+    lines = [Line(row_of("nodes", head), "title")]
     for row in rows:
         price = "?" if row.price_per_hour is None else f"{row.price_per_hour:,.2f}"
-        cells = [row.nodes.get(state) or "." for state in shown]
+        cells = [*(f"{row.nodes.get(state) or '.'}" for state in shown), price]
         bad = "bad" if row.nodes.get("failed") or row.nodes.get("unknown") else "plain"
-        lines.append(Line(row_of(f"  {row.bucket}", cells, price), bad))
+        lines.append(Line(row_of(f"  {row.bucket}", cells), bad))
     more = len(standing.buckets) - len(rows)
     if more:
         lines.append(Line(f"  and {counted(more, 'more bucket')}", "faint"))
     if len(standing.buckets) > 1:
-        price = f"{standing.cost.per_hour:,.2f}"
-        totals = [standing.nodes[state] for state in shown]
-        lines.append(Line(row_of("  all", totals, price)))
+        lines.append(Line(row_of("  all", total)))
     return lines
 
 
@@ -216,17 +226,17 @@ def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
     lines = [Line("limits in use", "title")]
     near = [each for each in standing.limits if _share(each, each.planned) >= _WORTH_SHOWING]
     shown = near[: room.limits]
-    bar = 12
     figures = list(map(_figure, shown))
     wide = max(map(len, figures), default=0)
-    space = width - wide - bar - 12
+    bar = 12 if width - wide - 24 >= _NAMED_AT_LEAST else 0
+    space = max(_NAMED_AT_LEAST, width - wide - bar - 12)
     for each, figure in zip(shown, figures, strict=True):
         share = _share(each)
         name = limit_in_words(each.name)[1].removeprefix("the ")
         filled = round(share * bar)
         planned = "" if not each.planned else f" +{each.planned:,}"
         drawn = "#" * filled + "." * (bar - filled)
-        text = f"  {cut_to(name, space):{max(space, 8)}} {figure:>{wide}} {drawn}{planned}"
+        text = f"  {cut_to(name, space):{space}} {figure:>{wide}} {drawn}{planned}"
         lines.append(Line(cut_to(text, width), "warn" if share >= 1 else "plain"))
     more = len(standing.limits) - len(shown)
     if more > 0:
@@ -252,7 +262,7 @@ def _share(limit: LimitStanding, planned: int = 0) -> float:
 def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
     jobs = standing.jobs
     head = f"jobs: {jobs['run']} running, {jobs['will_start']} waiting for nodes or a place"
-    lines = [Line(cut_to(f"{head}, {jobs['stuck']} stuck", width), "title")]
+    lines = [Line(line, "title") for line in _wrapped(f"{head}, {jobs['stuck']} stuck", width, 2)]
     if jobs["served"]:
         lines.append(Line(f"  request sets: {counted(jobs['served'], 'wish')} served", "faint"))
     if jobs["workers"]:

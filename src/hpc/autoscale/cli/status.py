@@ -13,6 +13,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from typing import Protocol
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import hooks
@@ -37,8 +38,15 @@ EVERY = 10.0
 _PAINTED = {"title": "title", "bad": "go", "warn": "change", "faint": "faint", "plain": "plain"}
 _STYLES = {"title": "bold", "bad": "red", "warn": "yellow", "faint": "dim", "plain": ""}
 
-Show = Callable[[Standing | None, str], None]
-"""Shows the last look that worked, and what is wrong now, or nothing."""
+
+class Show(Protocol):
+    """Shows the last look that worked, and what is wrong now, or nothing."""
+
+    def __call__(self, standing: Standing | None, problem: str, /) -> None:
+        """Show them."""
+
+    def fit(self) -> None:
+        """Show the same again where the place for it has another size by now."""
 
 
 class StatusCommands(CommandLine):
@@ -101,6 +109,11 @@ def keep_looking(
     look_again: Callable[[], Standing], show: Show, every: float, stop: Callable[[], bool]
 ) -> None:
     """Look and show until somebody stops it; a look that fails is shown and the next one made."""
+
+    def is_stopped() -> bool:  # asked twice a second while nothing is looked at
+        show.fit()
+        return stop()
+
     last: Standing | None = None
     while not stop():
         problem = ""
@@ -109,7 +122,7 @@ def keep_looking(
         except Exception as error:  # noqa: BLE001  drivers are not ours; it may pass
             problem = one_line_and_where(error)
         show(last, problem)
-        wait_unless(stop, every, clock.sleep)
+        wait_unless(is_stopped, every, clock.sleep)
 
 
 def _shown(every: float, output_format: OutputFormat | None) -> AbstractContextManager[Show]:
@@ -139,12 +152,16 @@ class _Lines(AbstractContextManager[Show]):
         self._line_of = line_of
 
     def __enter__(self) -> Show:
-        return self._show
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Nothing is to be undone."""
 
-    def _show(self, standing: Standing | None, problem: str) -> None:
+    def fit(self) -> None:
+        """Lines that are written stay as they are."""
+
+    def __call__(self, standing: Standing | None, problem: str, /) -> None:
+        """Print a line."""
         if problem:
             print(f"{clock.in_utc(clock.time())} {problem}", file=sys.stderr, flush=True)
         elif standing is not None:
