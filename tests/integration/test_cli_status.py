@@ -442,10 +442,20 @@ def test_watching_on_a_terminal(site):
     assert "\x1b[31m" not in text
 
 
+def test_watching_on_a_terminal_that_cannot_be_drawn_on(monkeypatch, capsys):
+    """As in a shell of Emacs: a line for each look, where nothing was shown."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    with status._shown(1.0, "table") as show:
+        show(None, "the server is away")
+    assert "the server is away" in capsys.readouterr().err
+
+
 def test_watching_without_rich(monkeypatch):
     """One line says what to install."""
     monkeypatch.delitem(sys.modules, "hpc.autoscale.cli.live", raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
     with pytest.raises(AutoscaleError, match=r"pip install 'hpc-autoscale\[watch\]'"):
         status._shown(1.0, "table")

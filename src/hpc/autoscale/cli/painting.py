@@ -46,7 +46,12 @@ def folded(line: str, stream: TextIO) -> str:
 
 def is_coloured(stream: Any) -> bool:
     """Whether a stream shows colours."""
-    if os.getenv("NO_COLOR") or os.getenv("TERM") == "dumb":
+    return not os.getenv("NO_COLOR") and can_draw(stream)
+
+
+def can_draw(stream: Any) -> bool:
+    """Whether a stream is a terminal that does more than print one line after the other."""
+    if os.getenv("TERM") in ("dumb", "unknown"):
         return False
     isatty = getattr(stream, "isatty", None)
     return bool(isatty and isatty())

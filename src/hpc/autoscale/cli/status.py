@@ -22,7 +22,7 @@ from hpc.autoscale.ccbindings.pacing import wait_unless
 from hpc.autoscale.cli.argparser import number_type
 from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.painting import print_painted, screen_width
+from hpc.autoscale.cli.painting import can_draw, print_painted, screen_width
 from hpc.autoscale.cli.parsing import CONFIGURED_LOCK, draws
 from hpc.autoscale.cli.standing import Standing, look
 from hpc.autoscale.cli.standing_text import screen, summary_line
@@ -133,7 +133,7 @@ def _shown(every: float, output_format: OutputFormat | None) -> AbstractContextM
     """
     if output_format == "json":
         return _Lines(lambda standing: json.dumps(standing.to_dict(), default=str))
-    if not sys.stdout.isatty():
+    if not can_draw(sys.stdout):
         return _Lines(summary_line)
     try:
         from hpc.autoscale.cli.live import LiveScreen
