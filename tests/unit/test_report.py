@@ -575,6 +575,19 @@ def test_a_journal_that_cannot_be_read_on_shows_what_was_read(journal: Path) -> 
         assert "found version 99" in text and "Nodes by bucket" in text
 
 
+def test_a_journal_that_is_back_as_it_was_is_not_said_to_be_gone(journal: Path) -> None:
+    """As after a file system was away for a while; no pass has to come first."""
+    clock = MockClock(START)
+    application = LiveApplication(LivePage(str(journal), clock))
+    before = ask(application)[2]
+    away = journal.rename(journal.with_name("away"))
+    clock.now += 60
+    assert "there is no such file or directory" in ask(application)[2]
+    away.rename(journal)
+    clock.now += 60
+    assert ask(application)[2] == before
+
+
 def test_a_directory_that_cannot_be_read_is_said_on_the_page(
     journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,8 +153,8 @@ class LivePage:
             has_changed, problem = True, one_line(error)
         if has_changed:
             self._rest(began)
-            if problem != self._problem or not problem:
-                self._parts = None
+        if problem != self._problem or (has_changed and not problem):
+            self._parts = None
         if self._journal.began is not None:
             self._history.forget_before(self._journal.began)
         self._problem = problem
