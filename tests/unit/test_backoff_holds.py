@@ -88,3 +88,16 @@ def test_nodes_that_nobody_lists_for_an_hour_are_forgotten(look, tmp_path):
     clock.use_mock_clock().now = clock.time() + 3601
     look(listed())
     assert not look(listed("Failed"))
+
+
+def test_a_rest_ends_though_the_clock_was_put_back(look):
+    """It begins anew at the first pass after that, and not in every one."""
+    now = clock.use_mock_clock()
+    look(listed(), lambda holds: holds.asked(MADE))
+    assert look(listed("Failed"))
+    now.now -= 3600
+    for _ in range(12):
+        assert look(listed("Failed"))
+        now.now += 100  # ten minutes of rest, and twenty in which single nodes are tried
+    now.now += 601
+    assert not look(listed("Failed"))

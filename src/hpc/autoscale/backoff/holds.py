@@ -122,7 +122,10 @@ class Holds:
             self._complain(error)
             return
         aged = {about: law.aged(each, now, self.policy) for about, each in memory.backoffs.items()}
-        self._changed.update((about, None) for about, each in aged.items() if each is None)
+        for about, each in aged.items():
+            # a rest that a clock which was put back has moved goes on from there in later passes
+            if each is None or each.failed_at < memory.backoffs[about].failed_at:
+                self._changed[about] = each
         backoffs = {a: each for a, each in aged.items() if each}
         self._memory = memory._replace(backoffs=backoffs)
 
