@@ -1,6 +1,7 @@
 """For how long a node has been idle, and what its state file may look like."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,14 @@ def test_a_clock_that_jumps(jump):
     """Begins idle time anew, in either direction."""
     state = seen((2_000_000, False), (2_000_060, False), (2_000_060 + jump, False))
     assert state.idle_seconds(2_000_060 + jump) == 0
+
+
+@pytest.mark.parametrize("later", [(1120, True), (1120, None), (90_000, False), (900, False)])
+def test_time_without_an_answer_begins_anew_with_idle_time(later):
+    """Else one question without an answer would do, after hours of work or a clock that jumped."""
+    state = replace(seen((1000, False), (1060, False)), away_since=1060.0)
+    assert state.after_look(1120, False, GAP).away_since == 1060
+    assert state.after_look(*later, GAP).away_since is None
 
 
 def test_a_file_comes_back(tmp_path):

@@ -30,7 +30,8 @@ class Idleness:
 
     `first_active_time`: when it was first seen at work. `idle_start_time`: since when it has been
     seen idle at every look; None while it is busy, or nobody knows. `looked_at`: when that was.
-    `away_since`: since when the service has not answered. `notices`: events that were handed on.
+    `away_since`: since when the service has not answered the node, which was idle all the while.
+    `notices`: events that were handed on.
     """
 
     first_active_time: float | None = None
@@ -43,16 +44,17 @@ class Idleness:
         """What is known after another look, which may have found out nothing (None).
 
         Where the last look was more than `longest_gap` seconds ago, or is yet to come by a clock
-        that was changed, idle time begins anew.
+        that was changed, idle time begins anew, and with it the time without an answer.
         """
+        seen = replace(self, looked_at=now)
         if is_busy is not False:
             first = now if is_busy and self.first_active_time is None else self.first_active_time
-            return replace(self, first_active_time=first, idle_start_time=None, looked_at=now)
+            return replace(seen, first_active_time=first, idle_start_time=None, away_since=None)
         start = self.idle_start_time
         watched = self.looked_at is not None and 0 <= now - self.looked_at <= longest_gap
         if start is None or not watched or start > now:
-            start = now
-        return replace(self, idle_start_time=start, looked_at=now)
+            return replace(seen, idle_start_time=now, away_since=None)
+        return seen
 
     def idle_seconds(self, now: float) -> float | None:
         """For how long the node has been idle; None while it is not."""
