@@ -86,6 +86,10 @@ MISTAKES = [
         "arrays[0] (a): TargetGroupCount: expected GroupCoreCount of 1 or more too",
     ),
     (
+        [{"Name": "a", "TargetGroupCount": 2_000_000_000, "GroupCoreCount": 4}],
+        "arrays[0] (a): TargetGroupCount: expected 10000 at most, found 2000000000",
+    ),
+    (
         [{"Name": "a", "GroupCoreCount": 64}],
         "arrays[0] (a): expected TargetGroupCount beside the size of a group",
     ),

@@ -20,6 +20,8 @@ _TARGETS = ("TargetCount", "TargetCoreCount")
 _GROUPS = ("TargetGroupCount", "GroupInstanceCount", "GroupCoreCount")
 WANTED_KEYS = (*_TARGETS, *_GROUPS, "IncludesJobs")
 """The keys that say how much is wanted; the others say what it is."""
+MOST_GROUPS = 10_000
+"""How many groups a definition may want: each has placement groups of its own in every pass."""
 _OWN_KEYS = ("Name", *WANTED_KEYS, "MachineType", "ClusterName", "Dynamic", "Extends")
 # attributes that scripts often set, so that a key that is close to one is taken for a typo of it
 _COMMON = ("Configuration", "ImageName", "SubnetId", "Interruptible", "KeepAlive", "Azure", "Tags")
@@ -210,6 +212,10 @@ def _read(definition: Any, where: str) -> ArrayRequest:
     if nodes is not None and cores is not None:
         raise RequestError(f"{where}: expected TargetCount or TargetCoreCount, found both")
     groups, group_nodes, group_cores = (_count(definition, key, where) or 0 for key in _GROUPS)
+    if groups > MOST_GROUPS:
+        raise RequestError(
+            f"{where}: TargetGroupCount: expected {MOST_GROUPS} at most, found {groups}"
+        )
     if group_nodes and group_cores:
         raise RequestError(f"{where}: expected GroupCoreCount or GroupInstanceCount, found both")
     if groups and not (group_nodes or group_cores):
