@@ -59,7 +59,8 @@ class Raises(NamedTuple):
 
 class Level:
     """How much a limit allows of cores or of nodes, as it may be raised on a trial. Of a placement
-    group: what every group of its nodearray and VM size may have."""
+    group: what every group of its nodearray may have that is no larger or smaller, as one setting
+    of the nodearray is for all VM sizes. Its own bucket is the first of `buckets`."""
 
     def __init__(self, limit: Limit, unit: Unit, buckets: Sequence[NodeBucket]) -> None:
         self.limit = limit
@@ -70,8 +71,8 @@ class Level:
         self.grid = math.gcd(*cores) if unit == "cores" and cores else 1
         if self.is_group and self.buckets:
             first = self.buckets[0]
-            places = (first.nodearray, first.vm_size)
-            self.buckets = [b for b in buckets if (b.nodearray, b.vm_size) == places]
+            alike = (b for b in buckets if _groups_of(b) == _groups_of(first))
+            self.buckets = [first, *(bucket for bucket in alike if bucket is not first)]
             self.grid = 1
 
     @property
@@ -186,7 +187,7 @@ class Level:
 
 def levels(limits: Sequence[Limit], buckets: Sequence[NodeBucket]) -> Iterator[Level]:
     """What may be raised of some limits."""
-    groups: set[tuple[str, str]] = set()
+    groups: set[tuple[str, int]] = set()
     for limit in dict.fromkeys(limits):
         bounded: list[Unit] = []
         if limit.max_cores < NO_LIMIT:
@@ -197,12 +198,17 @@ def levels(limits: Sequence[Limit], buckets: Sequence[NodeBucket]) -> Iterator[L
             level = Level(limit, "nodes" if limit.name.startswith(_GROUP) else unit, buckets)
             if not level.buckets:
                 continue
-            place = (level.buckets[0].nodearray, level.buckets[0].vm_size)
-            if level.is_group and place in groups:
-                continue
             if level.is_group:
-                groups.add(place)
+                alike = _groups_of(level.buckets[0])
+                if alike in groups:
+                    continue
+                groups.add(alike)
             yield level
+
+
+def _groups_of(bucket: NodeBucket) -> tuple[str, int]:
+    """What is the same of placement groups that one setting makes larger."""
+    return str(bucket.nodearray), bucket.max_placement_group_size
 
 
 def tries_for(queue: Queue, job: Job) -> int:
