@@ -9,7 +9,7 @@ from builders.nodes import a_planned_node, an_htc_cluster
 from builders.sources import ROOT, trees
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node import operations
-from hpc.autoscale.node.guards import GUARDS, Asker, Facts, Gate, key_of
+from hpc.autoscale.node.guards import AWAY, GUARDS, Asker, Facts, Gate, in_words, key_of
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.onpremises.hosts import ON_PREMISES
 from hpc.autoscale.testing import without_guard
@@ -81,6 +81,10 @@ CASES = {
         ("restart", a_node(managed=False, location=ON_PREMISES), LOOP),
         ("drain", a_node(managed=False, location=ON_PREMISES), PERSON),
     ],
+    "cluster-answers": [
+        ("restart", a_node(state=AWAY), {}),
+        ("delete", a_node(), {**LOOP, "listed": {"id-1": {"Status": AWAY}}}),
+    ],
     "created": [("delete", a_planned_node(name="htc-1"), {})],
     "cluster-wanted": [
         ("create", a_planned_node(name="htc-1"), {"cluster_target": "Terminated"}),
@@ -140,6 +144,15 @@ def test_a_guard_refuses_with_its_code(name, command, node, facts):
         assert a_gate(**facts).ask(command, [node]).allowed == [node]
 
 
+def test_hosts_of_others_may_be_drained():
+    """Those that only the scheduler knows; hosts on premises by the loop alone."""
+    host, on_premises = a_node(managed=False), a_node(managed=False, location=ON_PREMISES)
+    assert a_gate(**PERSON).ask("drain", [host]).allowed == [host]
+    assert a_gate(**LOOP).ask("drain", [host, on_premises]).allowed == [host, on_premises]
+    (refusal,) = a_gate(**LOOP).ask("restart", [host]).refused
+    assert str(refusal) == "htc-1: is not managed by CycleCloud [NotManaged]"
+
+
 @pytest.mark.parametrize("why", ["failed", "marked"])
 def test_what_is_given_up_does_not_wait_for_the_scheduler(why):
     """A node that has failed may be missing from its answer for that very reason."""
@@ -186,9 +199,10 @@ def test_no_create_and_delete_of_an_offering_in_one_pass():
     gate.facts.why[key_of(node)] = "idle"
     with without_guard("not-both"):
         assert gate.ask("drain", [node]).allowed == [node]
-    gate = a_gate(**facts)
-    gate.ask("create", [a_planned_node(name="hpc-1", nodearray="hpc")])
-    assert gate.ask("drain", [node]).allowed == [node]
+    for other in ({"nodearray": "hpc"}, {"placement_group": "pg0"}):
+        gate = a_gate(**facts)
+        gate.ask("create", [a_planned_node(name="new-1", **other)])
+        assert gate.ask("drain", [node]).allowed == [node]
 
 
 @pytest.mark.parametrize(
@@ -232,6 +246,19 @@ def test_a_decision_without_rations_counts_nothing():
     assert gate.ration("delete", nodes).allowed == []
 
 
+def test_how_many_may_come_is_no_limit_of_what_goes():
+    """Also where what goes is only counted, and all else is asked later."""
+    gate = a_gate(**LOOP, max_new=0)
+    assert gate.ration("delete", [a_node()]).allowed != []
+
+
+def test_what_neither_comes_nor_goes_takes_no_place():
+    """A node that is tried again stays, and another may go."""
+    gate = a_gate(**LOOP, max_deletes=1)
+    assert gate.ask("retry", [a_node(1)]).allowed != []
+    assert gate.ration("delete", [a_node(2)]).allowed != []
+
+
 def test_a_share_counts_from_so_many_nodes_on():
     """A small cluster may go as a whole; of a large one whose size is not known nothing goes."""
     nodes = [a_node(i) for i in range(20)]
@@ -268,6 +295,20 @@ def test_refusals_are_kept_once_each():
     assert [str(r) for r in gate.refused.values()] == ["htc-1: is to be kept alive [KeepAlive]"]
 
 
+def test_what_is_refused_for_one_reason_is_one_sentence():
+    """Three nodes are named."""
+    nodes = [a_node(number, keep_alive=True) for number in range(1, 6)]
+    refused = a_gate(**LOOP).ask("drain", [assigned(), *nodes[1:]]).refused
+    assert in_words(refused) == [
+        "htc-1: has jobs: 7 [HasJobs]",
+        "htc-2, htc-3, htc-4 and 1 more: is to be kept alive [KeepAlive]",
+    ]
+    assert in_words(refused[:4]) == [
+        "htc-1: has jobs: 7 [HasJobs]",
+        "htc-2, htc-3, htc-4: is to be kept alive [KeepAlive]",
+    ]
+
+
 def test_a_guard_that_there_is_not():
     """Is named, with a guess."""
     with (
@@ -283,6 +324,12 @@ def test_guards_are_put_back_in_their_place():
     with without_guard("managed"):
         assert "managed" not in GUARDS
     assert list(GUARDS) == before
+
+
+def test_rations_are_asked_last():
+    """What a node itself is refused for takes no place of those that may go."""
+    rations = [guard.is_ration for guard in GUARDS.values()]
+    assert rations == sorted(rations)
 
 
 def test_codes_are_told_apart():

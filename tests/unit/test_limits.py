@@ -67,6 +67,13 @@ def test_more_in_use_than_allowed(caplog, used, counts):
     assert len([r for r in caplog.records if "NodeArray(htc)" in r.getMessage()]) == 1
 
 
+def test_what_is_beyond_a_limit_goes_first():
+    """There is room once no more is left than the limit has, and nothing was planned."""
+    limit = shared(0, 100, 10, 8)
+    assert limit.planned_nodes == 0
+    assert [(limit.release(1, 4), limit._available_count(4))[1] for _ in range(4)] == [0, 0, 1, 2]
+
+
 def test_a_limit_as_high_as_numbers_go_is_none():
     """What servers write for no limit is not said as one, and nothing to raise."""
     limit, bounded = shared(8, 2**31 - 1), shared(8, 100)
@@ -80,7 +87,9 @@ def test_decrement_uses_up_both():
     limit = shared(0, 100, 0, 8)
     limit._decrement(3, 16)
     assert (limit._consumed_core_count, limit._available_count(16)) == (48, 3)
-    limit._decrement(-3, 16)
+    limit._increment(1, 16)
+    assert (limit._consumed_core_count, limit._available_count(16)) == (32, 4)
+    limit._decrement(-1, 16)
     limit._increment(7, 16)
     assert (limit._consumed_core_count, limit._available_count(16)) == (0, 6)
 

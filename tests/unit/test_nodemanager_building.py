@@ -313,11 +313,18 @@ def test_the_first_bucket_that_says_something_defines_a_quota():
     silent = bucket_status(
         regional_quota_core_count=..., family_quota_core_count=..., quota_core_count=...
     )
-    said = bucket_status("Standard_F8", 8, family_quota_core_count=40, regional_quota_core_count=64)
+    said = bucket_status(
+        "Standard_F8",
+        8,
+        family_quota_core_count=48,
+        family_consumed_core_count=8,
+        regional_quota_core_count=64,
+    )
     later = bucket_status("Standard_F2", 2, family_quota_core_count=4, regional_quota_core_count=6)
     buckets = build_from(cluster_status(array_status(buckets=[silent, said, later]))).buckets
     assert [b.limits.family_available_count for b in buckets] == [10, 5, 20]
     assert [b.limits.regional_available_count for b in buckets] == [16, 8, 32]
+    assert "or planned" not in str(buckets[0].limits)
     buckets[1].limits.decrement(5)
     assert [b.available_count for b in buckets] == [0, 0, 0]
 

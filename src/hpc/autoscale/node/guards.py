@@ -212,7 +212,6 @@ class Gate:
     ) -> Clearance:
         allowed: list[Node] = []
         refused: list[Refusal] = []
-        guards = sorted(guards, key=lambda guard: guard.is_ration)
         ledger = self._ledger(command) if counts else set()
         for node in nodes:
             refusal = self._first_refusal(command, node, guards)
