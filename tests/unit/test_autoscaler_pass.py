@@ -163,20 +163,32 @@ def test_a_pass_that_needs_nodes(run, scheduler, cluster):
     assert summary.ok
 
 
-def test_fewer_nodes_than_were_asked_for(run, scheduler, cluster, monkeypatch):
-    """Somebody else has taken the room meanwhile: a note says how many there are, and why."""
+@pytest.mark.parametrize(
+    ("others", "created", "notes", "errors"),
+    [
+        (8, 2, [], []),
+        (9, 1, ["1 of 2 nodes came into being: "], []),
+        (10, 0, [], ["starting nodes"]),
+    ],
+)
+def test_fewer_nodes_than_were_asked_for(
+    run, scheduler, cluster, monkeypatch, others, created, notes, errors
+):
+    """Somebody else has taken the room meanwhile: a note says how many there are, and why; none at
+    all is an error."""
 
     def take_room(config, node_mgr):
-        for number in range(9):
+        for number in range(others):
             cluster.add_node(f"other-{number}", "htc")
 
     monkeypatch.setattr(scheduler, "preprocess_node_mgr", take_room)
     scheduler.jobs = [a_job(tasks=8)]
     summary = run()
-    assert (len(summary.requested), len(summary.created), summary.ok) == (2, 1, True)
-    (note,) = summary.notes
-    assert note.startswith("1 of 2 nodes came into being: ")
-    assert note.endswith("(htc-2): only 1 of 2 are available")
+    assert (len(summary.requested), len(summary.created)) == (2, created)
+    assert [note[: len(notes[0])] for note in summary.notes] == notes
+    assert [error.phase for error in summary.errors] == errors
+    for said in (*summary.notes, *map(str, summary.errors)):
+        assert f"htc-2): only {created} of 2 are available" in said
 
 
 def test_of_very_many_reasons_the_log_counts_the_others(run, scheduler, caplog):

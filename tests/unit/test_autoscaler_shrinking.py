@@ -123,6 +123,30 @@ def test_a_node_that_works_while_it_boots_stays(run, scheduler, cluster, now):
     assert scheduler.given["handle_boot_timeout"] == ["htc-1"]
 
 
+@pytest.mark.parametrize(
+    ("state", "after", "hook"),
+    [("Failed", 60, "handle_failed_nodes"), ("Preparing", 1801, "handle_boot_timeout")],
+)
+def test_a_node_that_becomes_ready_while_it_is_given_up_stays(
+    run, scheduler, cluster, now, monkeypatch, state, after, hook
+):
+    """CycleCloud has repaired it, or it was only slow."""
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    run()
+    now.sleep(after)
+    node = cluster.nodes["htc-1"]
+    node.state = state
+
+    def come_up(nodes):
+        node.state = "Ready" if nodes else node.state
+        return nodes
+
+    monkeypatch.setattr(scheduler, hook, come_up)
+    summary = run()
+    assert [refusal.code for refusal in summary.refused] == ["Recovered"]
+    assert (summary.spared, summary.deleted) == (("htc-1",), ())
+
+
 def test_failed_nodes_go(run, scheduler, cluster):
     """Those that the driver gives back, at once."""
     cluster.add_node("htc-1", "htc", state="Failed")

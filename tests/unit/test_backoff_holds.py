@@ -5,13 +5,16 @@ import pytest
 from builders.nodes import a_manager, an_htc_cluster
 from builders.replies import a_record
 from hpc.autoscale import clock
+from hpc.autoscale.backoff import law
+from hpc.autoscale.backoff.causes import FailureKind
 from hpc.autoscale.backoff.holds import Holds
+from hpc.autoscale.backoff.law import Policy
 from hpc.autoscale.backoff.listed import Listed
 
 MADE = ("n1", "n2")
 
 
-def listed(status="", request_id="r"):
+def listed(status="", request_id="r", message="The software could not be installed"):
     """A listing of two nodes that one request has made; of none without a status."""
     records = [
         a_record(
@@ -21,7 +24,7 @@ def listed(status="", request_id="r"):
             MachineType="Standard_F4s_v2",
             Status=status,
             RequestId=request_id,
-            StatusMessage="The software could not be installed",
+            StatusMessage=message,
         )
         for each in (MADE if status else ())
     ]
@@ -101,3 +104,113 @@ def test_a_rest_ends_though_the_clock_was_put_back(look):
         now.now += 100  # ten minutes of rest, and twenty in which single nodes are tried
     now.now += 601
     assert not look(listed("Failed"))
+
+
+def test_a_failed_node_that_stays_counts_once(look):
+    """Otherwise it would be one more failure in each pass, and its bucket rest for ever."""
+    look(listed(), lambda holds: holds.asked(MADE))
+    assert look(listed("Failed"))
+    clock.use_mock_clock().now = clock.time() + 1801
+    assert not look(listed("Failed"))
+
+
+def test_regular_nodes_are_not_evicted(look):
+    """Whatever is said of them."""
+    look(listed(), lambda holds: holds.asked(MADE))
+    assert not look(listed("Failed", message="The node was evicted"))
+
+
+# -- the law, in numbers
+
+
+def failing(kind, *times, draw=0.0):
+    """What is known after failures at these times."""
+    known = None
+    for at in times:
+        known = law.failed(known, kind, "", at, at, Policy(), lambda: draw)
+    return known
+
+
+@pytest.mark.parametrize(
+    ("kind", "rests"),
+    [
+        (FailureKind.CAPACITY, [300, 600, 1200, 2400, 3600, 3600]),
+        (FailureKind.EVICTED, [60, 120, 240, 480, 600, 600]),
+        (FailureKind.BOOT, [0, 600, 1200, 2400, 3600, 3600]),
+    ],
+)
+def test_a_rest_is_twice_as_long_after_each_failure(kind, rests):
+    """Up to a ceiling, which is lower after evictions; one node that does not boot is no reason."""
+    known, found, now = None, [], 1e6
+    for _ in rests:
+        known = law.failed(known, kind, "", now, now, Policy(), lambda: 0.0)
+        found.append(known.until - now)
+        now = known.until
+    assert found == rests
+
+
+def test_a_rest_is_shortened_at_random():
+    """By a fifth at most."""
+    assert failing(FailureKind.QUOTA, 1000.0, draw=1.0).until == 1240.0
+
+
+def test_what_was_asked_for_before_a_rest_does_not_lengthen_it():
+    """It counts as if it had come first, and the rest begins no earlier than the last failure."""
+    known = failing(FailureKind.CAPACITY, 1000.0, 1100.0)
+    assert (known.level, known.streak, known.until) == (1, 2, 1400.0)
+    late = law.failed(known, FailureKind.CAPACITY, "", 1050.0, 1200.0, Policy(), lambda: 0.0)
+    assert (late.level, late.until, late.failed_at) == (1, 1400.0, 1100.0)
+    early = law.failed(None, FailureKind.CAPACITY, "", 9e9, 1000.0, Policy(), lambda: 0.0)
+    assert (early.failed_at, early.until) == (1000.0, 1300.0)
+
+
+def test_how_many_may_be_tried():
+    """None during the rest, then one, and any number where nobody tried for twice the rest; twice
+    as many after each success, those on their way included."""
+    known = failing(FailureKind.CAPACITY, 1000.0)
+    assert [law.allowance(known, now, 0) for now in (1299, 1300, 1899, 1900)] == [0, 1, 1, None]
+    assert [law.allowance(known, now, 1) for now in (1300, 1900)] == [0, 0]
+    known = failing(FailureKind.CAPACITY, 1000.0, 1300.0, 1900.0, 3100.0)
+    for level, delay, allowed in ((2, 600.0, [2, 1, 0]), (1, 300.0, [4, 3, 2])):
+        known = law.succeeded(known)
+        assert (known.level, known.delay, known.streak) == (level, delay, 0)
+        assert [law.allowance(known, known.until, coming) for coming in (0, 1, 2)] == allowed
+    assert law.succeeded(known) is None
+
+
+def test_single_nodes_that_do_not_boot_count_while_it_is_remembered():
+    """Also where the older failure is heard of later."""
+    known = law.failed(
+        failing(FailureKind.BOOT, 1000.0),
+        FailureKind.BOOT,
+        "",
+        990.0,
+        1000.0,
+        Policy(),
+        lambda: 0.0,
+    )
+    assert (known.level, known.streak) == (1, 2)
+    known = law.succeeded(failing(FailureKind.BOOT, 1000.0, 1000.0, 1600.0))
+    assert (known.level, known.streak) == (1, 0)
+    known = law.failed(known, FailureKind.BOOT, "", 9000.0, 9000.0, Policy(), lambda: 0.0)
+    assert (known.level, known.until) == (2, 10200.0)
+
+
+def test_a_clock_that_went_back_makes_no_rest_longer():
+    """What failed in the future has failed now."""
+    known = law.aged(failing(FailureKind.CAPACITY, 9000.0), 100.0, Policy())
+    assert (known.failed_at, known.until) == (100.0, 400.0)
+
+
+def test_what_time_leaves_of_it():
+    """A level is forgotten for each hour after any number may be tried, and what does not rest is
+    forgotten after an hour."""
+    known = failing(FailureKind.CAPACITY, 0.0, 300.0)
+    assert (known.level, known.open_at) == (2, 2100.0)
+    assert law.aged(known, 2100.0 + 3599.0, Policy()) == known
+    fallen = law.aged(known, 2100.0 + 3600.0, Policy())
+    assert (fallen.level, fallen.delay) == (1, 300.0)
+    assert law.aged(known, 2100.0 + 7200.0, Policy()) is None
+    once = failing(FailureKind.BOOT, 1000.0)
+    assert (law.aged(once, 4599.0, Policy()), law.aged(once, 4600.0, Policy())) == (once, None)
+    assert law.allowance(once, 1000.0, 1) is None

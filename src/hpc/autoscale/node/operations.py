@@ -482,9 +482,7 @@ def _manage(
     records, was_read = _records(binding, result.operation_id, request_id)
     found = {record.get("NodeId"): record for record in records}
     accepted = [
-        (node, found.get(node.delayed_node_id.node_id))
-        for node in nodes
-        if id(node) in answered and id(node) not in refused
+        (node, found.get(node.delayed_node_id.node_id)) for node in nodes if id(node) not in refused
     ]
     reasons = list(refused.values())
     return Managed(result.operation_id, request_id, accepted, reasons, was_read)
