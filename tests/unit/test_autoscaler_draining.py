@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from builders.fake_scheduler import cluster, idle_cluster, now, raising, run, scheduler
 from builders.nodes import a_planned_node
+from hpc.autoscale.autoscaler.commanding import drain
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.ccbindings.errors import BadRequest, CycleCloudUnreachable
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.guards import key_of
+from hpc.autoscale.node.guards import Asker, Facts, Gate, key_of
 from hpc.autoscale.node.nodehistory import NodeHistoryError, SQLiteNodeHistory
 from hpc.autoscale.node.nodehistory.draining import (
     TRANSITIONS,
@@ -327,3 +328,18 @@ def test_what_is_kept_of_a_node_that_moves(before, to):
         expected = first if before is to else {"a1": Drain(to, reason, 9.0)}
         assert history.states == ({} if to in (DrainState.ACTIVE, DrainState.GONE) else expected)
         assert leaving.state_of(moving) is (DrainState.ACTIVE if to is DrainState.GONE else to)
+
+
+def test_a_node_that_others_count_on_takes_the_place_of_no_other(scheduler):
+    """One may go in a pass: what is not drained leaves it to a host on premises, which comes
+    later."""
+    nodes = [a_planned_node(name=name, state="Ready", managed=False) for name in ("a-1", "a-2")]
+    gate, faults = Gate(Facts(Asker.LOOP)), Faults()
+    gate.facts.max_deletes = 1
+    leaving = Leaving(Kept({}), nodes, faults)
+    claims = (lambda nodes: [], list)
+    drained = [
+        drain(scheduler, gate, [node], "draining", faults, leaving, claim)
+        for node, claim in zip(nodes, claims, strict=True)
+    ]
+    assert drained == [[], nodes[1:]]
