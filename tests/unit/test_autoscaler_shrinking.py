@@ -78,6 +78,17 @@ def test_nodes_that_take_too_long_to_boot_go(run, scheduler, cluster, now):
     assert summary.overdue == summary.deleted == ("htc-1",)
 
 
+def test_the_boot_timeout_is_that_of_the_nodearray(run, cluster, now):
+    """As it is configured."""
+    config = {"boot_timeout": {"htc": 60, "default": 1800}}
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    run(**config)
+    now.sleep(59)
+    assert run(**config).deleted == ()
+    now.sleep(2)
+    assert run(**config).deleted == ("htc-1",)
+
+
 def test_a_node_that_was_deallocated_for_long_has_time_to_boot(run, scheduler, cluster, now):
     """It is started for work, and given up when it does not come up from then on."""
     cluster.add_node("htc-1", "htc", state="Deallocated")
