@@ -15,6 +15,7 @@ from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.files import Directory, Keeping
 from hpc.autoscale.journal.following import Follower
 from hpc.autoscale.journal.frames import packed
+from hpc.autoscale.journal.records import GAP
 from hpc.autoscale.report.live import LivePage
 
 NODES = [a_node_record(f"htc-{n}") for n in range(1, 4)]
@@ -262,3 +263,91 @@ def test_what_is_null_in_a_record_is_not_there(journal, azscale):
     compressed_again(journal, lambda text: text + nulls.encode() + b"\n")
     code, out, err = azscale("journal", "show", journal)
     assert (code, err) == (0, "") and out.splitlines()[-1].startswith("4 ")
+
+
+# -- one value that cannot be
+
+
+DUMMY = {"job": "a", "missing": 1, "unit": "slots"}
+NO_RECORD_OF_IT = ("whatif", "simulate")
+ODD = [
+    ({"did": {"duration": "x"}}, "did.duration: expected a number, found 'x'"),
+    ({"did": {"duration": float("nan")}}, "did.duration: expected a number, found nan"),
+    ({"did": {"jobs": {}}}, "did.jobs: expected a whole number of 0 or more, found {}"),
+    ({"did": {"notes": 7}}, "did.notes: expected a list, found 7"),
+    ({"did": {"refused": [{"node": "a"}]}}, "did.refused[0]: it has no command"),
+    ({"did": {"refused": 7}}, "did.refused: expected a list, found 7"),
+    ({"did": {"set_aside": [7]}}, "did.set_aside[0]: expected an object, found 7"),
+    ({"did": {"steps": {"read": "x"}}}, "did.steps.read: expected a number, found 'x'"),
+    ({"decided": [{"count": "x"}]}, "decided[0].count: expected a whole number of 0 or more"),
+    ({"decided": [{"price_per_hour": []}]}, "decided[0].price_per_hour: expected a number"),
+    ({"decided": [{"jobs": [7]}]}, "decided[0].jobs[0]: expected a text, found 7"),
+    ({"doors": {"calls": [{}]}}, "doors.calls[0]: it has no door"),
+    ({"doors": {"calls": [{"door": "hook", "name": []}]}}, "doors.calls[0].name: expected a text"),
+    ({"doors": {"clock": ["x"]}}, "doors.clock[0]: expected a number, found 'x'"),
+    ({"doors": {"senders": ["x"]}}, "doors.senders[0]: expected a host, a process"),
+]
+"""What a record without lists has, and what is said of it."""
+
+
+@pytest.mark.parametrize(("value", "said"), ODD)
+def test_a_value_that_cannot_be_is_named_by_every_reader(journal, tmp_path, azscale, value, said):
+    """The other passes are shown, those after it too, whose lists build on those of it."""
+    made = [{"at": 5e8, **value}, {"at": 6e8}]
+    text = "".join(json.dumps({"version": 1, **each}) + "\n" for each in made)
+    compressed_again(journal, lambda before: before + text.encode())
+    for words in every_reader(journal, tmp_path):
+        if words[0] not in NO_RECORD_OF_IT and "--pass" not in words and "--of" not in words:
+            code, _, err = azscale(*words)
+            assert code == 0 and "record 4 at byte " in err and said in err, words
+            assert "builds on a record" not in err
+    last = list(Journal(journal, skip_garbled=True))[-1]
+    assert (last.at, [node["Name"] for node in last.nodes]) == (6e8, ["htc-1", "htc-2", "htc-3"])
+    code, out, err = azscale("replay", journal)
+    assert code == 3 and out.splitlines()[-1].startswith("5 passes: ") and said in err
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"read": {"jobs": {"set": [["7", 7]]}}}, "read.jobs: 7: expected an object, found 7"),
+        ({"read": {"nodes": {"set": [[7, {}]]}}}, "read.nodes: a key: expected a text, found 7"),
+        (
+            {"read": {"hosts": {"set": [["a", {"job-ids": 7}]]}}},
+            "read.hosts: a.job-ids: expected a list, found 7",
+        ),
+        (
+            {"read": {"status": {"set": [["array\x1e\x1ehtc", {"nodearray": 7}]]}}},
+            "nodearray: expected an object, found 7",
+        ),
+        (
+            {"read": {"status": {"all": [["bucket\x1e\x1ehtc\x1e1", {}]]}}},
+            "read.status: its rows do not belong together",
+        ),
+        (
+            {"lists": {"unsatisfied": {"set": [["a", {**DUMMY, "unit": 5}]]}}},
+            "lists.unsatisfied: a.unit: expected a text, found 5",
+        ),
+        ({"config": {"clusters": [7]}}, "config.clusters[0]: expected an object, found 7"),
+    ],
+)
+def test_what_later_passes_build_on_takes_them_with_it(journal, tmp_path, azscale, value, said):
+    """Up to the next record that stands by itself."""
+    made = [{"at": 5e8, **value}, {"at": 6e8}, {"at": 7e8, "whole": True}]
+    text = "".join(json.dumps({"version": 1, **each}) + "\n" for each in made)
+    compressed_again(journal, lambda before: before + text.encode())
+    for words in (("journal", "show"), ("journal", "diff"), ("report", "--out", tmp_path / "p")):
+        code, _, err = azscale(*words, journal)
+        assert code == 0 and said in err.replace("\\x1e", "") and "record 5 at byte" in err
+    assert [record.at for record in Journal(journal, skip_garbled=True)][3:] == [7e8]
+
+
+def test_a_replay_does_not_go_on_behind_a_pass_that_was_left_out(journal):
+    """What the one after it remembered is not known."""
+    text = "".join(
+        json.dumps({"version": 1, "at": at, "did": {"duration": took}}) + "\n"
+        for at, took in ((5e8, "x"), (6e8, 1), (7e8, 1))
+    )
+    compressed_again(journal, lambda before: before + text.encode())
+    passes = list(Journal(journal, skip_garbled=True))
+    assert [GAP in each.doors for each in passes] == [False, False, False, True, False]

@@ -17,3 +17,8 @@ class GarbledRecord(JournalError):
 
 class LostRecord(GarbledRecord):
     """A record of a journal builds on one that is damaged."""
+
+
+class OddRecord(GarbledRecord):
+    """A record of a journal has a value that cannot be. Those after it build on its lists, which
+    can be read."""

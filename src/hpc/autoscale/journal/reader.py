@@ -13,12 +13,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.again import is_packed_again, lines_of
 from hpc.autoscale.journal.changes import changed
-from hpc.autoscale.journal.errors import GarbledRecord, JournalError, LostRecord, NewerJournal
+from hpc.autoscale.journal.errors import (
+    GarbledRecord,
+    JournalError,
+    LostRecord,
+    NewerJournal,
+    OddRecord,
+)
 from hpc.autoscale.journal.files import files_in, missing_between
 from hpc.autoscale.journal.frames import Chunk, frames, from_the_end
-from hpc.autoscale.journal.records import LISTS, READ, VERSION, PassRecord, from_lists
+from hpc.autoscale.journal.records import GAP, LISTS, READ, VERSION, PassRecord, from_lists
+from hpc.autoscale.journal.wellformed import check_config, check_rest, check_rows
 
 Lists = dict[str, dict[str, Any]]
 
@@ -114,6 +122,7 @@ class FilePasses:
         self._passed_over = 0
         self._ends_badly = False
         self._lists: Lists | None = None
+        self._has_gap = False
         self._known: dict[str, Any] = {"by": {}, "config": {}}
         self._mark = b""
         self._first_lost, self._lost, self._said_at = "", 0, 0
@@ -177,10 +186,15 @@ class FilePasses:
         try:
             document = _document(frame, where)
             self._lists = _lists_after(document, self._lists, where)
+            self._known.update((key, document[key]) for key in ("by", "config") if key in document)
+            _check_rest(document, where)
+            record = _made(document, self._lists, self._known, number, where)
         except GarbledRecord as error:
             if not self._skip_garbled:
                 raise
-            self._lists = None
+            self._has_gap = isinstance(error, OddRecord)
+            if not self._has_gap:
+                self._lists = None
             if frame.end is None:
                 self._ends_badly = True
                 self.unfinished = str(error)
@@ -191,10 +205,12 @@ class FilePasses:
             return None
         self._read += 1
         self._first_lost = ""
-        self._known.update((key, document[key]) for key in ("by", "config") if key in document)
         if self.first_at is None:
-            self.first_at = float(document["at"])
-        return from_lists(document, self._lists, dict(self._known), number)
+            self.first_at = record.at
+        if self._has_gap:
+            record.doors = {**record.doors, GAP: True}
+            self._has_gap = False
+        return record
 
     def _say_lost(self, error: GarbledRecord) -> None:
         """Say what is passed over: of those in a row that build on one that cannot be read, the
@@ -231,6 +247,7 @@ def last_passes(path: str | os.PathLike[str]) -> Iterator[tuple[float, dict[str,
 def _at_and_did(frame: Chunk, where: str) -> tuple[float, dict[str, Any]] | None:
     try:
         document = _document(frame, where)
+        _check_rest(document, where)
     except JournalError:
         return None
     did = document.get("did")
@@ -274,6 +291,10 @@ def _document(frame: Chunk, where: str) -> dict[str, Any]:
     for key in found.keys() & _OBJECTS:
         if not isinstance(found[key], dict):
             raise GarbledRecord(f"{where}: {key}: expected an object")
+    try:
+        check_config(found.get("config", {}))
+    except JournalError as error:
+        raise GarbledRecord(f"{where}: {error}") from None
     rows = found.get("decided", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise GarbledRecord(f"{where}: decided: expected a list of objects")
@@ -292,7 +313,28 @@ def _lists_after(document: dict[str, Any], before: Lists | None, where: str) -> 
         known = start.get(name, {})
         try:
             after[name] = known if what is None else changed(known, what)
+            check_rows(name, what or {})
         except JournalError as error:
             place = "read" if name in READ else "lists"
             raise GarbledRecord(f"{where}: {place}.{name}: {error}") from None
     return after
+
+
+def _made(
+    document: dict[str, Any], lists: Lists, known: dict[str, Any], number: int, where: str
+) -> PassRecord:
+    """The record of a document and its lists. GarbledRecord where rows of the status have no
+    place."""
+    try:
+        return from_lists(document, lists, dict(known), number)
+    except (LookupError, TypeError, AttributeError) as error:
+        said = "its rows do not belong together"
+        raise GarbledRecord(f"{where}: read.status: {said}: {one_line(error)}") from None
+
+
+def _check_rest(document: dict[str, Any], where: str) -> None:
+    """OddRecord where a value of a record cannot be, apart from its lists."""
+    try:
+        check_rest(document)
+    except JournalError as error:
+        raise OddRecord(f"{where}: {error}") from None

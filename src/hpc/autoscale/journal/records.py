@@ -18,6 +18,10 @@ NOTHING_TO_HIDE = Hiding()
 VERSION = 1
 """The version of the form. A reader refuses what is newer, and reads all that is older."""
 
+GAP = "gap"
+"""Among the doors of a record: the pass before it was passed over by whoever has read it, so that
+nobody knows what this one remembered."""
+
 READ = ("status", "nodes", "jobs", "hosts")
 """The lists of what a pass reads: the status of the cluster with its limits, its node records, the
 jobs of the scheduler, and the nodes as the scheduler has them."""

@@ -20,6 +20,7 @@ from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.jobs import UnusableJob
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
+from hpc.autoscale.journal.errors import JournalError
 from hpc.autoscale.journal.pairs import Pairs, copied, shared
 from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
 from hpc.autoscale.node.constraints.base import Compiled, NodeConstraint, json_of
@@ -252,8 +253,11 @@ def host_json(value: tuple[Any, Any]) -> dict[str, Any]:
 
 
 def host_from(found: Mapping[str, Any]) -> Node:
-    """The scheduler's node of a JSON form."""
-    known = {**_USUAL, **found}
+    """The scheduler's node of a JSON form. JournalError for one of another length."""
+    known = {**_USUAL, **{key: value for key, value in found.items() if value is not None}}
+    if len(known["kind"]) != len(_OF_THE_KIND):
+        said = f"host {known['hostname']}: kind: expected {len(_OF_THE_KIND)} values"
+        raise JournalError(f"{said}, found {known['kind']!r}")
     resources = ht.with_sizes(dict(known.get("resources") or {}))
     kind = dict(zip(_OF_THE_KIND, known["kind"], strict=True))
     node_id = DelayedNodeId(known["hostname"], known["node-id"])

@@ -22,7 +22,7 @@ from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.ccbindings import MADE_BY
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.recording import PassRecorder
-from hpc.autoscale.journal.records import NAMES, PassRecord
+from hpc.autoscale.journal.records import GAP, NAMES, PassRecord
 from hpc.autoscale.journal.state import in_directory, restore, saved, settings
 from hpc.autoscale.journal.writing import as_read
 from hpc.autoscale.leastcost.searches import SEARCHES, Searches
@@ -82,6 +82,8 @@ class Replay:
     def one(self, record: PassRecord) -> Replayed:
         """The next pass."""
         result = Replayed(record.number, record.at)
+        if record.doors.get(GAP):
+            self._knows = False
         if not record.doors.get("calls"):
             result.skipped = "it has not what is needed to decide again"
             self._knows = False
