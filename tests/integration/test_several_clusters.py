@@ -395,6 +395,15 @@ def test_azscale_checks_the_clusters(clusters, azscale):
     assert "expected different clusters, found c twice" in azscale("config", "--check", code=1)
 
 
+def test_a_mistake_in_one_of_several_clusters_is_an_error(clusters, azscale):
+    """Though passes go on without that cluster; one that does not answer is none."""
+    clusters.entries["west"]["url"] = "htp:127"
+    said = azscale("config", "--check", code=1)
+    assert "error: cluster west: url: expected https://host[:port], found 'htp:127'" in said
+    clusters.entries["west"]["url"] = "http://127.0.0.1:9"
+    assert "error" not in azscale("config", "--check")
+
+
 def test_one_cluster_under_two_addresses_is_set_aside_once_its_nodes_tell(clusters):
     """Its nodes are there once, and nobody doubts whose they are."""
     clusters.run(2)

@@ -563,6 +563,27 @@ def test_compressed_data_that_is_damaged_is_not_called_cut_off(
     assert f"{trace} has compressed data that is damaged: " in refused(capsys, trace)
 
 
+def test_what_is_behind_compressed_data_is_named(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No part of a workload is taken for the whole."""
+    trace.write_bytes(gzip.compress(trace.read_bytes()) + b"junk")
+    assert "what is behind the compressed data is none itself" in refused(capsys, trace)
+
+
+@pytest.mark.parametrize("seconds", ["1e-9", "0.5", "0", "-1", "nan"])
+def test_passes_are_a_second_apart_at_least(
+    trace: Path, capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    """A day of passes without any time between them would never end."""
+    said = refused(capsys, trace, "--interval", seconds)
+    assert "--interval: expected 1 second or more, found" in said
+    config = trace.parent / "autoscale.json"
+    config.write_text('{"autoscale": {"interval": 1e-9}}')
+    said = refused(capsys, trace, "-c", config)
+    assert "autoscale.interval: expected 1 second or more to simulate it, found 1e-09" in said
+
+
 def test_the_unit_of_memory_is_of_swf(accounting: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Others say it themselves."""
     said = refused(capsys, accounting, "--nodes", 2, "--memory", "--memory-unit", "mb")

@@ -168,6 +168,9 @@ def test_what_is_damaged_of_a_file_that_was_compressed_again_is_left_out(journal
     file.write_bytes(whole[:-8] + b"\0" * 8)
     code, _, err = azscale("replay", file)
     assert code == 3 and "it cannot be unpacked: CRC check failed" in err
+    file.write_bytes(whole + b"junk")
+    code, _, err = azscale("replay", file)
+    assert code == 3 and "what is behind the compressed data is none itself" in err
 
 
 def test_files_that_are_not_there_are_missed_between_others(journal, azscale):
@@ -313,7 +316,7 @@ def test_a_value_that_cannot_be_is_named_by_every_reader(journal, tmp_path, azsc
         ({"read": {"jobs": {"set": [["7", 7]]}}}, "read.jobs: 7: expected an object, found 7"),
         ({"read": {"nodes": {"set": [[7, {}]]}}}, "read.nodes: a key: expected a text, found 7"),
         (
-            {"read": {"hosts": {"set": [["a", {"job-ids": 7}]]}}},
+            {"read": {"hosts": {"set": [["a", {"hostname": "a", "job-ids": 7}]]}}},
             "read.hosts: a.job-ids: expected a list, found 7",
         ),
         (

@@ -461,6 +461,21 @@ def test_azscale_says_what_is_wrong_with_a_journal(run, tmp_path, capsys):
     assert "record 2 at byte" in printed.err and "its end is missing" in printed.err
 
 
+@pytest.mark.parametrize("words", ["journal show", "journal diff", "report", "metrics"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_journal_that_no_pass_was_written_to_yet(tmp_path, capsys, words, is_there):
+    """That is said, and where one would be."""
+    journal, config = tmp_path / "none", tmp_path / "site.json"
+    if is_there:
+        journal.mkdir()
+    own = {"cluster_name": "c", "url": "http://none.invalid", "lock_file": None}
+    config.write_text(json.dumps({**own, "journal": {"directory": str(journal)}}))
+    with pytest.raises(SystemExit) as ended:
+        main([*words.split(), "-c", str(config)])
+    said = f"no pass was written yet: the first one begins the journal {journal}"
+    assert ended.value.code == 1 and said in capsys.readouterr().err
+
+
 def test_the_journal_of_the_configuration(run, tmp_path, capsys, now):
     """Where no other is named."""
     now.sleep(IDLE)

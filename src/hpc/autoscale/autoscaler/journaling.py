@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import metering
-from hpc.autoscale.errors import one_line
+from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.util import directory_of_files
 
@@ -45,6 +46,16 @@ def journal_path(config: Mapping[str, Any], home: str) -> str | None:
     if config.get("nodehistorydb") == ":memory:" or not os.path.isdir(directory):
         return None
     return os.path.join(directory, DIRECTORY)
+
+
+def check_written(path: str) -> None:
+    """AutoscaleError where no pass was written yet to the journal of a configuration, which is at
+    this path. For those who want to see passes; what else is wrong there they find themselves."""
+    with suppress(OSError):
+        if not os.path.exists(path) or (os.path.isdir(path) and not any(os.scandir(path))):
+            raise AutoscaleError(
+                f"no pass was written yet: the first one begins the journal {os.path.abspath(path)}"
+            )
 
 
 class LoopJournal:

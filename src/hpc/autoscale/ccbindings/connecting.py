@@ -14,7 +14,7 @@ from hpc.autoscale.ccbindings.several import Member, SeveralClusters
 from hpc.autoscale.config.check import check_config
 from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.config.secrets import of_its_own
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException, one_line
 
 Connect = Callable[[Mapping[str, Any]], ClusterBindingInterface]
 
@@ -35,6 +35,19 @@ def connect_several(config: Mapping[str, Any], connect: Connect) -> SeveralClust
         raise errors[0]
     seen = LastSeen(config.get("clustersdb"), bool(config.get("read_only")))
     return SeveralClusters(members, seen)
+
+
+def check_members(config: Mapping[str, Any], connect: Connect) -> None:
+    """ConfigurationException that names each cluster whose settings cannot be used. A pass goes on
+    without such a cluster; this is for those who want to hear of a mistake. Nothing is sent."""
+    members = [_member(name, own, connect) for name, own in members_of(config)]
+    said = [
+        f"cluster {each.name}: {one_line(each.binding)}"
+        for each in members
+        if isinstance(each.binding, Exception)
+    ]
+    if said:
+        raise ConfigurationException("; ".join(said))
 
 
 def _member(name: str, config: Mapping[str, Any], connect: Connect) -> Member:

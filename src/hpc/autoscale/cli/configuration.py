@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.ccbindings.connecting import check_members
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config import config_schema
@@ -58,6 +60,7 @@ class ConfigurationCommands(CommandLine):
 
         def node_mgr(config: Config) -> NodeManager:
             driver, config = self._prepared({**config, "read_only": True, "lock_file": None})
+            check_members(config, new_cluster_bindings)
             return learning.prepared_manager(new_node_manager(config), config, driver)
 
         names = [name for name in dir(self) if self._is_command(name)]

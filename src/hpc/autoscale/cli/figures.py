@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hpc.autoscale import clock
-from hpc.autoscale.autoscaler.journaling import journal_path
+from hpc.autoscale.autoscaler.journaling import check_written, journal_path
 from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.cli.argparser import seconds_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
@@ -79,6 +79,7 @@ class MetricsCommands(CommandLine):
         path = journal_path(config, driver.autoscale_home)
         if path is None:
             raise AutoscaleError("figures come from the journal, which the configuration has not")
+        check_written(path)
         journal = Journal(path, skip_garbled=True)
         record = None
         for record in journal:

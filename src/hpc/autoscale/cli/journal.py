@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hpc.autoscale.autoscaler.journaling import journal_path
+from hpc.autoscale.autoscaler.journaling import check_written, journal_path
 from hpc.autoscale.cli.argparser import count_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
@@ -93,8 +93,9 @@ class JournalCommands(CommandLine):
         for problem in found.problems:
             warn("%s", problem)
 
-    def _journal_of(self, path: str | None) -> str:
-        """The journal of the configuration at a path."""
+    def _journal_of(self, path: str | None, may_be_none: bool = False) -> str:
+        """The journal of the configuration at a path. AutoscaleError where it has no pass yet, but
+        for those to whom there `may_be_none`."""
         if path is None:
             raise CommandLineError("expected a journal, or with -c a configuration that has one")
         config: Config = {**load_config(path), "read_only": True, "lock_file": None}
@@ -103,6 +104,8 @@ class JournalCommands(CommandLine):
         found = journal_path(config, driver.autoscale_home)
         if found is None:
             raise AutoscaleError(f"{path} has no journal: name one")
+        if not may_be_none:
+            check_written(found)
         return found
 
     def _show_all(self, found: Journal, most: int, output_format: OutputFormat | None) -> None:

@@ -114,7 +114,7 @@ class ReportCommands(JournalCommands):
             )
         if token is not None and len(token) < _SHORT:
             warn("the token has fewer than %d letters, and may be guessed", _SHORT)
-        live = LivePage(self._path_of(config, journal), Clock())
+        live = LivePage(self._path_of(config, journal, may_be_none=True), Clock())
         server = WsgiServer(LiveApplication(live, token), bind, port, tls, "report")
 
         def begun() -> None:
@@ -126,8 +126,8 @@ class ReportCommands(JournalCommands):
 
         serve_until_stopped(server, begun)
 
-    def _path_of(self, config: str | None, journal: str | None) -> str:
-        """The journal that is meant."""
+    def _path_of(self, config: str | None, journal: str | None, may_be_none: bool = False) -> str:
+        """The journal that is meant. `may_be_none`: that of the configuration may have no pass."""
         if journal is not None:
             start_logging({}, False)
             if not os.path.exists(journal):
@@ -135,7 +135,7 @@ class ReportCommands(JournalCommands):
             if not os.path.isdir(journal):
                 files_in(journal)  # which says what it is, where it is none
             return journal
-        return self._journal_of(config)
+        return self._journal_of(config, may_be_none)
 
 
 def _token(path: str | None) -> str | None:

@@ -8,6 +8,7 @@ a `$ref` nothing else is looked at.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -97,7 +98,9 @@ class _Reader:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Not of NaN and Infinity, which Python reads and JSON has not: they are no amount."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and (isinstance(value, int) or math.isfinite(value))
 
 
 _TYPES: Mapping[str, Callable[[Any], bool]] = {

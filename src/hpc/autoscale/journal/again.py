@@ -47,7 +47,7 @@ def lines_of(file: io.BufferedIOBase, skipped: int = 0) -> Iterator[Chunk]:
             yield Chunk(offset, None, "its end is missing", is_cut_off=True)
             return
         except (gzip.BadGzipFile, zlib.error) as error:
-            yield Chunk(offset, None, f"it cannot be unpacked: {error}")
+            yield Chunk(offset, None, f"it cannot be unpacked: {what_is_damaged(error)}")
             return
         if not text:
             return
@@ -55,3 +55,10 @@ def lines_of(file: io.BufferedIOBase, skipped: int = 0) -> Iterator[Chunk]:
         if number > skipped:
             yield Chunk(offset, text, end=offset + len(text))
         offset += len(text)
+
+
+def what_is_damaged(error: gzip.BadGzipFile | zlib.error) -> str:
+    """What is wrong with compressed data of which something was unpacked already."""
+    if str(error).startswith("Not a gzipped file"):
+        return "what is behind the compressed data is none itself, and is to be cut off"
+    return str(error)

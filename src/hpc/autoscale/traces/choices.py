@@ -113,6 +113,10 @@ class Choice:
     seed: int = 0
 
 
+_SHORTEST = 1.0
+"""Seconds from pass to pass at least: with less, even a short workload takes for ever."""
+
+
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
@@ -148,7 +152,7 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "boot": ("seconds, 0 or more", _number),
     "eviction_hours": ("hours above 0", lambda value: _number(value) and value > 0),
     "boot_failures": ("a part from 0 to 1", lambda value: _number(value) and value <= 1),
-    "interval": ("seconds above 0", lambda value: _number(value) and value > 0),
+    "interval": ("1 second or more", lambda value: _number(value) and value >= _SHORTEST),
     "scheduler": (" or ".join(POLICIES), lambda value: value in POLICIES),
     "seed": ("a whole number", lambda value: isinstance(value, int)),
 }
@@ -263,6 +267,9 @@ def play_of(choice: Choice, trace: Trace) -> Play:
     widest = max(size.vcpus for array in arrays for size in array.machine_types.values())
     given = (config.get("autoscale") or {}).get("interval")
     interval = choice.interval or (float(given) if given else INTERVAL)
+    if interval < _SHORTEST:
+        expected = "expected 1 second or more to simulate it"
+        raise ConfigurationException(f"autoscale.interval: {expected}, found {interval}")
     fixed = _all_nodes(description) if choice.fixed else 0
     uses = Uses(choice.memory, choice.gpus, choice.dependencies, choice.queues, choice.partitions)
     try:

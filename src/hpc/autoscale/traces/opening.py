@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Any
 
 from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.journal.again import what_is_damaged
 from hpc.autoscale.traces.accounting import (
     is_qstat,
     is_sacct,
@@ -64,12 +65,13 @@ def read_trace(path: str, form: str | None = None, memory_unit: str = MEMORY_UNI
         else:
             with open(path, "rb") as file:
                 trace = _read(path, file, form, memory_unit)
+    except (gzip.BadGzipFile, zlib.error) as error:
+        said = what_is_damaged(error)
+        raise TraceError(f"{path} has compressed data that is damaged: {said}") from error
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from error
     except EOFError as error:
         raise TraceError(f"{path} ends in the middle of compressed data: {error}") from error
-    except zlib.error as error:
-        raise TraceError(f"{path} has compressed data that is damaged: {error}") from error
     if not trace.jobs:
         said = "; ".join([*trace.set_aside.sentences(), *trace.problems]) or "it is empty"
         raise TraceError(f"{path}: expected jobs that ran, found none: {said}")
