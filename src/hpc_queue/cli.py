@@ -163,9 +163,12 @@ def sub(options: Options) -> int:
     return 0
 
 
-def _selected(queue: Queue, options: Options) -> list[tuple[Job, int, int]]:
+def _selected(
+    queue: Queue, options: Options, is_change: bool = False
+) -> list[tuple[Job, int, int]]:
     """The jobs that the options mean, each with a range of positions. Where a name, a queue or a
-    definition is that of none of them, this is said on stderr."""
+    definition is that of none of them, this is said on stderr; of the state, where it is a change
+    of jobs that were named, and would be of none."""
     whose = "none of these jobs has" if options.id else "no job has"
     if options.id:
         found = [queue.find(text) for text in options.id]
@@ -183,8 +186,10 @@ def _selected(queue: Queue, options: Options) -> list[tuple[Job, int, int]]:
                 return []
             whose = "none of these jobs has"
     if options.state is not None:
-        state = State.named(options.state)
-        found = [each for each in found if views.counts_of(queue.store, *each)[state]]
+        state, among = State.named(options.state), found
+        found = [each for each in among if views.counts_of(queue.store, *each)[state]]
+        if is_change and options.id and among and not found:
+            print(f"hpcq: {whose} an element that is {state.name}", file=sys.stderr)
     return found
 
 
@@ -281,7 +286,7 @@ def delete(options: Options) -> int:
     _want_some(options)
     queue = open_queue(options)
     wanted = State.named(options.state) if options.state else None
-    selected = _selected(queue, options)
+    selected = _selected(queue, options, is_change=True)
     chosen = [
         (job.id, first, last)
         for job, low, high in selected
@@ -329,7 +334,8 @@ def retry(options: Options) -> int:
         raise QueueError(f"expected a state of ended jobs, found {options.state}")
     code = 0
     # jobs before those that are after them
-    for job, low, high in sorted(_selected(queue, options), key=lambda each: int(each[0].id)):
+    selected = _selected(queue, options, is_change=True)
+    for job, low, high in sorted(selected, key=lambda each: int(each[0].id)):
         text = job.id if (low, high) == (0, job.spec.count) else views.element_id(job, low)
         try:
             print(f"{job.id}: {queue.retry(text, states)} wait again")

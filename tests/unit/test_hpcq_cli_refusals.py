@@ -426,3 +426,28 @@ def test_an_address_that_is_no_text_is_refused_without_its_password(hpcq, tmp_pa
     path.write_text(json.dumps({"hpcq": {"broker": ["redis://:secret@there"]}}))
     said = hpcq("-C", str(path), "stat", code=2)
     assert "hpcq.broker: expected" in said and said.endswith("found list\n")
+
+
+@pytest.mark.parametrize("words", [("stat", "-C", "x.json"), ("del", "1", "--config=x.json")])
+def test_an_option_of_all_commands_goes_before_them(queue, capsys, words):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(words)
+    option = "-C" if "-C" in words else "--config"
+    assert f"error: option '{option}' goes before the command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "state"),
+    [
+        (("retry", "1.5", "-f", "Cancelled"), "Cancelled"),
+        (("del", "1", "-f", "Running"), "Running"),
+    ],
+)
+def test_a_change_of_elements_in_a_state_that_none_is_in(hpcq, queue, capsys, words, state):
+    """Is told on stderr where jobs were named; who asks for those of any job may find none."""
+    hpcq("sub", "--array", "1-9", "--", "true")
+    capsys.readouterr()
+    assert cli.main(words) == 0
+    assert capsys.readouterr().err == f"hpcq: none of these jobs has an element that is {state}\n"
+    assert cli.main([words[0], *words[2:]]) == 0
+    assert capsys.readouterr().err == ""

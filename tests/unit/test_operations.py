@@ -126,6 +126,42 @@ def test_planned_nodes_become_what_the_server_made():
     assert result.request_ids == [server.asked[0][2]]
 
 
+def test_a_reply_without_an_operation_id_is_known_by_its_request_id(monkeypatch):
+    """Nothing is asked about an operation without a name, and what was made is taken over."""
+    manager, server = planned(3)
+    make, asked, listed = server.create_nodes, [], server.get_nodes
+
+    def create_nodes(*args, **kwargs):
+        return NodeCreationResult(operation_id="", sets=make(*args, **kwargs).sets)
+
+    def get_nodes(operation_id=None, request_id=None):
+        asked.append((operation_id, request_id))
+        return listed(operation_id, request_id)
+
+    monkeypatch.setattr(server, "create_nodes", create_nodes)
+    monkeypatch.setattr(server, "get_nodes", get_nodes)
+    result = manager.bootup()
+    assert bool(result) and len(result.nodes) == 3
+    assert asked == [(None, server.asked[0][2])] and result.operation_id == server.asked[0][2]
+
+
+def test_a_node_without_a_name_is_no_answer(monkeypatch):
+    """The create stays in doubt, and is asked about again."""
+    manager, server = planned(3)
+    listed = server.get_nodes
+
+    def get_nodes(operation_id=None, request_id=None):
+        found = listed(operation_id, request_id)
+        found.nodes = [{k: v for k, v in each.items() if k != "Name"} for each in found.nodes]
+        return found
+
+    monkeypatch.setattr(server, "get_nodes", get_nodes)
+    with pytest.raises(InconsistentStatus, match="lists a node without a Name"):
+        manager.bootup()
+    monkeypatch.undo()
+    assert len(manager.bootup().nodes) == 3 and len(server.asked) == 1
+
+
 def test_a_second_bootup_creates_nothing():
     """W16: neither without nodes nor with the same ones."""
     manager, server = planned(3)

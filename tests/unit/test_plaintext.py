@@ -84,3 +84,10 @@ def test_tables_of_wide_names_are_aligned(width):
     at = [columns_of(line[: line.index(mark)]) for line, mark in ((first, "1"), (second, "2"))]
     assert at == [10, 10]
     assert width is None or columns_of(second) <= width
+
+
+def test_a_number_of_hundreds_of_digits_has_a_power_of_ten():
+    """In tables; others are written out."""
+    out = io.StringIO()
+    write_rows(["A", "B"], [[1e308, 123456.78]], out, "table")
+    assert out.getvalue().split() == ["A", "B", "1e+308", "123456.8"]

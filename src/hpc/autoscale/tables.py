@@ -126,6 +126,10 @@ def _padded(cell: str, width: int) -> str:
     return cell + " " * (width - columns_of(cell))
 
 
+_MOST_WRITTEN_OUT = 1e15
+"""Numbers from this on are written with a power of ten: nobody reads three hundred digits."""
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return ""
@@ -136,7 +140,7 @@ def _cell(value: Any) -> str:
     if isinstance(value, Dollars):
         return f"{value:.4f}"
     if isinstance(value, float):
-        return f"{value:.1f}"
+        return f"{value:.1f}" if abs(value) < _MOST_WRITTEN_OUT else f"{value:g}"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, list | tuple | AbstractSet):

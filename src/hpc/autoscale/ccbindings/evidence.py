@@ -59,6 +59,8 @@ def check_answers(cluster_name: str, listing: NodeList, request_id: str) -> None
         problem = f"{count} nodes and does not say for which operation it is"
     elif others:
         problem = f"those of request id {_some(sorted(others))}"
+    elif not all(isinstance(each.get("Name"), str) for each in listing.nodes or ()):
+        problem = "a node without a Name"
     else:
         return
     sentence = f"the reply to a question for the nodes of request id {request_id} lists {problem}"

@@ -66,6 +66,9 @@ class CommandParser(ArgumentParser):
         of_command = self.commands.get(getattr(found, "cmd", ""), self)
         extra = of_command._take_late(found, extra)
         if extra:
+            name = extra[0].partition("=")[0]
+            if of_command is not self and name in self._names:
+                of_command.error(f"option {name!r} goes before the command")
             of_command._refuse(extra[0])
         if getattr(found, "needs_config", False) and found.config is None:
             of_command.error(self.missing_config)

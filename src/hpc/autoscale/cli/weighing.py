@@ -35,9 +35,12 @@ class WeightCommands(CommandLine):
         if not config.get(SECTION):
             raise AutoscaleError("expected the section weights in the configuration, found none")
         found = current_weights(config, driver.autoscale_home)
-        whole = sum(found.weights.values()) or 1
+        most = max(found.weights.values(), default=0) or 1
+        # the sum of very large ones is no number any more
+        parts = {region: weight / most for region, weight in found.weights.items()}
+        whole = sum(parts.values()) or 1
         rows = [
-            [region, weight, f"{weight / whole:.3f}", region not in found.unknown]
+            [region, weight, f"{parts[region] / whole:.3f}", region not in found.unknown]
             for region, weight in found.weights.items()
         ]
         print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")

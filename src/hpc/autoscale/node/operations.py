@@ -169,9 +169,10 @@ def create(
     if not nodes:
         return Created("", "", [], [], [], [], [], refused)
     result = binding.create_nodes(nodes, request_id=request_id)
-    records = _created_by(binding, result.operation_id, request_id)
+    operation_id = result.operation_id or request_id
+    records = _created_by(binding, operation_id, request_id)
     if records is None:
-        reason = f"operation {result.operation_id} is unknown right after it was accepted"
+        reason = f"operation {operation_id} is unknown right after it was accepted"
         raise MutationUnconfirmed(where(binding), request_id, reason)
     added = sum(s.added or 0 for s in result.sets or ())
     requests.settle(request_id, _made(binding, request_id, records, added))
@@ -179,7 +180,7 @@ def create(
     adopted, surplus, missing = adopt(nodes, records)
     late = max(0, added - len(records))
     return Created(
-        result.operation_id,
+        operation_id,
         request_id,
         adopted,
         surplus,
@@ -336,8 +337,9 @@ def _identity(binding: ClusterBindingInterface) -> str:
 
 
 def _listing(binding: ClusterBindingInterface, operation_id: str, request_id: str) -> NodeList:
-    """The nodes of an operation; where only a request id is known, the nodes of that."""
-    if operation_id == request_id:
+    """The nodes of an operation; where only a request id is known, the nodes of that. A reply
+    whose operation id is empty has told none."""
+    if not operation_id or operation_id == request_id:
         return binding.get_nodes(request_id=request_id)
     return binding.get_nodes(operation_id=operation_id)
 
