@@ -5,10 +5,15 @@ import json
 import pytest
 
 from builders.nodes import an_htc_cluster
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, InvalidArgument
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.demandprinter import print_demand
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
+from hpc.autoscale.node.bucket import bucket_candidates
+from hpc.autoscale.node.constraints import register_parser
+from hpc.autoscale.node.node import UnmanagedNode
+from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.util import load_config
 
@@ -58,3 +63,93 @@ def test_jobs(job):
     with pytest.raises(RuntimeError, match="expected job to be Job, found"):
         calculator.add_jobs([Job("first", {"ncpus": 1}), job])
     assert [node.assignments for node in calculator.node_mgr.new_nodes] == [{"first"}]
+
+
+@pytest.fixture
+def calculator(tmp_path):
+    """One with a history in a file."""
+    history = SQLiteNodeHistory(tmp_path / "nodehistory.db")
+    return new_demand_calculator({"_mock_bindings": an_htc_cluster()}, node_history=history)
+
+
+@pytest.mark.parametrize("kind", [SchedulerNode, TempNode, UnmanagedNode])
+def test_hosts(kind):
+    """A name, or None while there is none; and resources by name."""
+    for name in (5, b"host", float("nan"), ["host"]):
+        with pytest.raises(InvalidArgument, match="expected hostname to be str or None, found"):
+            kind(name)
+    for resources in (5, "ncpus", ["ncpus"]):
+        with pytest.raises(InvalidArgument, match="host a: expected resources to be Mapping"):
+            kind("a", resources)
+    assert kind(None).hostname is None
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "host", b"host", [None], ["host"], [{}], {"a": 1}])
+def test_lists_of_nodes(calculator, wrong):
+    """Nothing of a list is taken in where one of it is no node."""
+    good = SchedulerNode("a", {"ncpus": 4})
+    given = [good, *wrong] if isinstance(wrong, list) else wrong
+    asked = [
+        calculator.update_scheduler_nodes,
+        calculator.node_mgr.add_unmanaged_nodes,
+        calculator.node_history.update,
+        calculator.node_history.mark_ignored,
+    ]
+    if wrong is not None:
+        asked.append(lambda nodes: calculator.find_unmatched_for(300, nodes))
+        asked.append(lambda nodes: calculator.find_booting(300, nodes))
+    for ask in asked:
+        with pytest.raises(InvalidArgument, match="expected"):
+            ask(given)
+    assert calculator.node_mgr.get_nodes() == []
+
+
+@pytest.mark.parametrize("wrong", [None, "300", float("nan"), b"1"])
+def test_seconds(calculator, wrong):
+    """A number, also where no node is asked about; NaN would be after none."""
+    history = calculator.node_history
+    for ask in (calculator.find_booting, calculator.find_unmatched_for):
+        with pytest.raises(InvalidArgument, match="expected at_least to be a number, found"):
+            ask(wrong)
+    for ask in (history.find_booting, history.find_unmatched):
+        with pytest.raises(InvalidArgument, match="expected for_at_least to be a number, found"):
+            ask(wrong)
+
+
+def test_what_is_given_at_the_wrong_place(calculator):
+    """As a manager for the list of nodes."""
+    manager, config = calculator.node_mgr, {"_mock_bindings": an_htc_cluster()}
+    for given in ({"existing_nodes": manager}, {"node_mgr": []}, {"node_history": "h.db"}):
+        with pytest.raises(InvalidArgument, match=r"expected (a list of nodes|node_\w+ to be)"):
+            new_demand_calculator(config, **{"node_history": NullNodeHistory(), **given})
+    with pytest.raises(InvalidArgument, match="expected jobs to be Iterable, found None"):
+        calculator.add_jobs(None)
+    for ask in (manager.get_placement_groups, lambda b: manager.add_placement_group("pg", b)):
+        with pytest.raises(InvalidArgument, match="expected bucket to be NodeBucket, found 'htc'"):
+            ask("htc")
+
+
+def test_parsers_hooks_and_constraints(calculator):
+    """Are refused when they are given, and not when they are used."""
+    with pytest.raises(InvalidArgument, match="expected parser to be Callable, found None"):
+        register_parser("x", None)
+    with pytest.raises(InvalidArgument, match="expected custom_attribute to be str, found 5"):
+        register_parser(5, dict)
+    with pytest.raises(InvalidArgument, match=r"expected hook to be .*Callable.* or None, found 5"):
+        calculator.node_mgr.set_node_name_hook(5)
+    buckets = calculator.node_mgr.get_buckets()
+    with pytest.raises(InvalidArgument, match=r"expected a constraint, .* found {'r': 1}"):
+        bucket_candidates(buckets, [{"r": 1}])
+    with pytest.raises(RuntimeError, match=r"expected one of add, .* found 5"):
+        calculator.node_mgr.add_default_resource({}, "r", 1, 5, 2)
+
+
+def test_columns_are_names(calculator, capsys):
+    """A text has them with commas between, as for azscale; its letters are none."""
+    demand = calculator.get_demand()
+    for columns in ("name,hostname", ["name", "hostname"]):
+        print_demand(columns, demand)
+        assert capsys.readouterr().out.split() == ["NAME", "HOSTNAME"]
+    for columns in ([None], [5], [b"name"]):
+        with pytest.raises(ConfigurationException, match=r"column .*: expected a name such as"):
+            print_demand(columns, demand)

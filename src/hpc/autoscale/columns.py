@@ -63,7 +63,7 @@ class Column:
 
 def parse_column(text: str) -> Column:
     """Understand one column; ConfigurationException when it says nothing known."""
-    match = _COLUMN.fullmatch(text.strip())
+    match = _COLUMN.fullmatch(text.strip()) if isinstance(text, str) else None
     if not match:
         raise ConfigurationException(
             f"column {text!r}: expected a name such as name, header@name, *ncpus, /ncpus,"

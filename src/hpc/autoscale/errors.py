@@ -142,7 +142,15 @@ def check_kinds(where: str, kind: type | UnionType, **given: object) -> None:
     for what, value in given.items():
         if not isinstance(value, kind):
             said = kind.__name__ if isinstance(kind, type) else str(kind).replace(" | ", " or ")
+            said = said.replace("collections.abc.", "")
             raise InvalidArgument(f"{where}: expected {what} to be {said}, found {value!r}")
+
+
+def check_numbers(where: str, **given: object) -> None:
+    """InvalidArgument for the first of the arguments that is no number, as NaN is none."""
+    for what, value in given.items():
+        if not isinstance(value, int | float) or value != value:
+            raise InvalidArgument(f"{where}: expected {what} to be a number, found {value!r}")
 
 
 def counted(count: int, noun: str) -> str:

@@ -7,7 +7,7 @@ keeps the node history. Idle and boot policy is here; acting on it is the caller
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from itertools import compress
 from operator import not_
@@ -16,6 +16,7 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.collector import collecting_seldom
+from hpc.autoscale.errors import check_kinds, check_numbers
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.job import Job, Outcome
@@ -29,13 +30,9 @@ from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodehistory import NodeHistory, NodeHistoryResult, NullNodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.node.nodemanager.provisioner import recount
+from hpc.autoscale.node.operations import each_once
 from hpc.autoscale.results import BootupResult, DeleteResult, Result
-from hpc.autoscale.util import (
-    NullSingletonLock,
-    SingletonLock,
-    configured_lock,
-    load_config,
-)
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, configured_lock, load_config
 
 AtLeast = float | Callable[[Node], float]
 """Seconds, for all nodes or for each."""
@@ -110,6 +107,8 @@ class DemandCalculator:
         self, jobs: Sequence[Job], listener: Listener | None = None, explain: bool = False
     ) -> list[Outcome]:
         """The one way to the node manager for jobs."""
+        if not isinstance(jobs, Iterable):
+            check_kinds("placing jobs", Iterable, jobs=jobs)  # type: ignore[unreachable]
         explain = explain or self._is_as_declared
         try:
             outcomes = self._strategy.place(jobs, listener, explain)
@@ -141,7 +140,7 @@ class DemandCalculator:
         self._update_queue()
         identities = Identities(self.node_mgr.get_nodes())
         unknown = []
-        for snode in scheduler_nodes:
+        for snode in each_once(scheduler_nodes, "update_scheduler_nodes"):
             known = identities.find(snode)
             if known is None:
                 unknown.append(snode)
@@ -188,17 +187,11 @@ class DemandCalculator:
     def get_demand(self) -> DemandResult:
         """Nodes to create, in use, not in use, and failed, as of now."""
         failed, nodes = self._failed_and_queued()
+        new, buckets = self.node_mgr.get_new_nodes(), self.node_mgr.get_buckets()
         is_required = [node.required for node in nodes]
         matched = list(compress(nodes, is_required))
         unmatched = list(compress(nodes, map(not_, is_required)))
-        return DemandResult(
-            self.node_mgr.get_new_nodes(),
-            matched,
-            unmatched,
-            failed,
-            self.node_mgr.get_buckets(),
-            self._strategy.cost,
-        )
+        return DemandResult(new, matched, unmatched, failed, buckets, self._strategy.cost)
 
     def finish(self) -> DemandResult:
         """`get_demand`, under the name for the end of a calculation."""
@@ -250,7 +243,7 @@ class DemandCalculator:
         demand)."""
         nodes = self.get_demand().unmatched_nodes if unmatched_nodes is None else unmatched_nodes
         found = self.node_history.find_unmatched(for_at_least=-1)
-        idle = [node for node in nodes if not node.assignments]
+        idle = [n for n in each_once(nodes, "find_unmatched_for") if not n.assignments]
         return self._before(idle, found, at_least)
 
     def find_booting(
@@ -258,7 +251,7 @@ class DemandCalculator:
     ) -> list[Node]:
         """Nodes that should run and have never been ready, for more than `at_least` seconds; failed
         ones among them."""
-        nodes = self.node_mgr.get_nodes() if booting_nodes is None else booting_nodes
+        nodes = self.node_mgr.get_nodes() if booting_nodes is None else each_once(booting_nodes)
         found = self.node_history.find_booting(for_at_least=-1)
         booting = [n for n in nodes if n.target_state == "Started" and n.state not in READY_STATES]
         return self._before(booting, found, at_least)
@@ -268,15 +261,15 @@ class DemandCalculator:
     ) -> list[Node]:
         """Those of the nodes whose time in the history lies more than `at_least` seconds back; not
         one of which it knows no time."""
+        check_numbers("finding nodes", at_least=0 if callable(at_least) else at_least)
         times: dict[Any, float] = {node_id: time for node_id, _, time in found}
 
         def is_late(node: Node) -> bool:
             time = times.get(server_id_of(node))
             if time is None:
                 return False
-            return time < self.node_history.now() - (
-                at_least(node) if callable(at_least) else at_least
-            )
+            seconds = at_least(node) if callable(at_least) else at_least
+            return time < self.node_history.now() - seconds
 
         return list(filter(is_late, nodes))
 
@@ -321,6 +314,8 @@ def new_demand_calculator(
     the configuration names: MultipleInstancesError when another process holds it.
     """
     loaded = load_config(config)
+    check_kinds("new_demand_calculator", NodeManager | None, node_mgr=node_mgr)
+    check_kinds("new_demand_calculator", NodeHistory | None, node_history=node_history)
     without = disable_default_resources
     if node_mgr is None:
         own_first = bool(loaded.get("disable_default_resources", False))

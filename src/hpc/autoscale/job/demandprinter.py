@@ -28,8 +28,9 @@ _ONLY_IN_JSON = frozenset({"available", "node"})
 class DemandPrinter:
     """Prints the nodes of a DemandResult, one row each.
 
-    `column_names` empty or None: every property of a node and every resource. `name` is the first
-    column wherever it is asked for. `long` prints values whole where a column asks for a slice.
+    `column_names` empty or None: every property of a node and every resource. A text is names with
+    commas between them, as azscale takes them. `name` is the first column wherever it is asked
+    for. `long` prints values whole where a column asks for a slice.
     `width`: how many characters a line of a table may have, unless `long`. A column that cannot be
     understood raises ConfigurationException.
     """
@@ -43,7 +44,8 @@ class DemandPrinter:
         width: int | None = None,
     ) -> None:
         self.width = None if long else width
-        self.column_names = list(column_names or [])
+        names = column_names.split(",") if isinstance(column_names, str) else column_names
+        self.column_names = list(names or [])
         self.stream = stream or sys.stdout
         self.output_format: OutputFormat = output_format or "table"
         self.long = long

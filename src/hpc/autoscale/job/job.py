@@ -133,9 +133,8 @@ class Job:
     @packing_strategy.setter
     def packing_strategy(self, value: str) -> None:
         if not PackingStrategy.is_valid(value):
-            raise AssertionError(
-                f"job {self.name}: expected packing strategy pack or scatter, found {value!r}"
-            )
+            said = f"job {self.name}: expected packing strategy pack or scatter"
+            raise AssertionError(f"{said}, found {value!r}")
         self.__packing_strategy = value
 
     @property
@@ -148,10 +147,8 @@ class Job:
     @executing_hostnames.setter
     def executing_hostnames(self, value: Sequence[str] | None) -> None:
         if isinstance(value, str) or not isinstance(value, Iterable | None):
-            raise AssertionError(
-                f"job {self.name}: expected executing_hostnames to be a list of names, "
-                f"found {value!r}"
-            )
+            said = f"job {self.name}: expected executing_hostnames to be a list of names"
+            raise AssertionError(f"{said}, found {value!r}")
         self.__executing_hostnames = value if isinstance(value, list) else list(value or ())
 
     @property

@@ -11,7 +11,6 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import check_kinds
 from hpc.autoscale.node.node.node import Node, host_arguments
 from hpc.autoscale.util import random_uuid
 
@@ -33,7 +32,6 @@ class SchedulerNode(Node):
         resources: Mapping[str, Any] | None = None,
         bucket_id: str | None = None,
     ) -> None:
-        check_kinds(f"host {hostname}", Mapping | None, resources=resources or None)
         given = bucket_id or random_uuid()
         super().__init__(**host_arguments(hostname, resources, bucket_id=given))
         self._has_bucket_id = bucket_id is not None

@@ -55,6 +55,7 @@ from hpc.autoscale.sidebyside import side_by_side
 from hpc.autoscale.util import partition
 
 T = TypeVar("T")
+N = TypeVar("N", bound=Node)
 
 COMMANDS: Mapping[str, Command] = {
     "start_nodes": "start",
@@ -191,15 +192,18 @@ def create(
     )
 
 
-def each_once(nodes: Iterable[Node]) -> list[Node]:
+def each_once(nodes: Iterable[N], where: str = "") -> list[N]:
     """The nodes in their order, also where a caller gave one of them twice, as happens when several
-    allocations share a node. InvalidArgument where one is no node, such as the name of one."""
-    if not isinstance(nodes, Iterable):
-        raise InvalidArgument(f"expected a list of nodes, found {nodes!r}")
+    allocations share a node. InvalidArgument where one is no node, such as the name of one.
+    `where`: the function that was given them, for the message."""
+    place = f"{where}: " if where else ""
+    given: object = nodes
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise InvalidArgument(f"{place}expected a list of nodes, found {nodes!r}")
     found = list({id(node): node for node in nodes}.values())
     for node in found:
         if not hasattr(node, "managed"):
-            raise InvalidArgument(f"expected nodes as get_nodes lists them, found {node!r}")
+            raise InvalidArgument(f"{place}expected nodes as get_nodes lists them, found {node!r}")
     return found
 
 

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Generic
 
+from hpc.autoscale.errors import InvalidArgument
 from hpc.autoscale.results.base import (
     HANDLERS,
     B,
@@ -236,6 +237,10 @@ def space_of(constraint: Any, node: Any) -> int:
 def weights_of(constraint: Any, weights: list[tuple[B, float]]) -> list[tuple[B, float]]:
     """What `weight_buckets` of a constraint makes of buckets with their weights.
     InvalidResultError for anything but buckets with weights."""
+    if not hasattr(constraint, "weight_buckets"):
+        raise InvalidArgument(
+            f"expected a constraint, as get_constraints makes them of JSON, found {constraint!r}"
+        )
     given = constraint.weight_buckets(weights)
     try:
         found = [(bucket, weight) for bucket, weight in given]

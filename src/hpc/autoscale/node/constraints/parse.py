@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, ConstraintError, check_kinds, did_you_mean
 from hpc.autoscale.hpctypes import Size, whole_bytes
 from hpc.autoscale.node.constraints.base import (
     Compiled,
@@ -94,6 +94,8 @@ def register_parser(custom_attribute: str, parser: Parser) -> None:
 
     Goes before every other meaning the name may have.
     """
+    check_kinds("register_parser", str, custom_attribute=custom_attribute)
+    check_kinds("register_parser", Callable, parser=parser)  # type: ignore[arg-type]
     CUSTOM_PARSERS[custom_attribute] = parser
 
 

@@ -350,10 +350,10 @@ def _said(node: Node) -> str:
 
 
 def _checked_magnitude(name: str, modifier: str, magnitude: Any) -> Any:
-    if modifier not in MODIFIERS:
+    if not isinstance(modifier, str) or modifier not in MODIFIERS:
         raise DefaultResourceError(
             f"default resource {name!r}: expected one of {', '.join(MODIFIERS)}, found "
-            f"{modifier!r}{did_you_mean(modifier, MODIFIERS)}"
+            f"{modifier!r}{did_you_mean(str(modifier), MODIFIERS)}"
         )
     sized = modifier in ("add", "subtract")
     try:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import util
 from hpc.autoscale.config.naming import escaped_placement_group, group_or_none
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, check_kinds
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node import decrementing, record
@@ -175,8 +175,9 @@ class Node(ABC):
         keep_alive: bool,
         gpu_count: int | None = None,
     ) -> None:
-        if not isinstance(memory, ht.Memory):
-            raise AssertionError(f"expected a Memory as memory of node {name}, found {memory!r}")
+        if not (isinstance(memory, ht.Memory) and isinstance(resources, Mapping)):
+            check_kinds(f"node {name}", ht.Memory, memory=memory)  # type: ignore[unreachable]
+            check_kinds(f"node {name}", Mapping, resources=resources)
         # there is nobody yet who would have to be told of each
         own = self.__dict__
         own["delayed_node_id"] = node_id  # Python shares the keys of one that was not empty
@@ -688,7 +689,9 @@ def host_arguments(
     hostname: str, resources: Mapping[str, Any] | None, **known: Any
 ) -> dict[str, Any]:
     """The arguments of `Node` for a running host of which only the name, the resources and what is
-    `known` are known."""
+    `known` are known. InvalidArgument for what is no name, and for no resources."""
+    check_kinds(f"host {hostname}", str | None, hostname=hostname)
+    check_kinds(f"host {hostname}", Mapping | None, resources=resources or None)
     return {
         **_OF_A_HOST,
         "node_id": DelayedNodeId(ht.NodeName(hostname)),

@@ -8,6 +8,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import check_kinds
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodehistory.draining import Drain
@@ -129,7 +130,12 @@ class NullNodeHistory(NodeHistory):
 
 
 def with_ids(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that have been given a NodeId."""
+    """The nodes that have been given a NodeId. InvalidArgument for what is no list of nodes."""
+    check_kinds("node history", Iterable, nodes=nodes)
+    nodes = list(nodes)
+    for node in nodes:
+        if not hasattr(node, "__dict__"):  # such as an id; what stands for a node will do
+            check_kinds("node history", Node, node=node)
     return [node for node in nodes if server_id_of(node)]
 
 

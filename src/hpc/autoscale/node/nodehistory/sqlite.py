@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.errors import check_numbers
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import watching
 from hpc.autoscale.node.nodehistory.dbfile import (
@@ -227,6 +228,7 @@ class SQLiteNodeHistory(NodeHistory):
     ) -> NodeHistoryResult:
         """The existing nodes that count, by a time of theirs; one that has none counts as now, and
         comes first."""
+        check_numbers("node history", for_at_least=for_at_least)
         now = self.now()
 
         def ask(conn: sqlite3.Connection) -> NodeHistoryResult:

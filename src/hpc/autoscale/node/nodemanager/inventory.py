@@ -68,6 +68,7 @@ class Names:
     def set_hook(self, hook: NameHook) -> None:
         """From now on names are what the hook says. It is asked with index 1 and, when its answer
         is taken, with the next index that was not tried before."""
+        check_kinds("set_node_name_hook", Callable | None, hook=hook)  # type: ignore[arg-type]
         self._hook = hook
         self._next_of_hook.clear()
 

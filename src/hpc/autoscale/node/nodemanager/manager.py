@@ -312,11 +312,12 @@ class NodeManager:
         """Take in machines that cannot be ordered; those whose host name is taken in already are
         ignored. Those that were given one bucket id share a bucket, and so do those that are
         alike where none was given."""
-        self._inventory.add_unmanaged(existing_nodes)
+        self._inventory.add_unmanaged(operations.each_once(existing_nodes, "add_unmanaged_nodes"))
 
     def add_placement_group(self, pg_name: str, bucket: NodeBucket) -> None:
         """Add a placement group to a bucket; one that its nodearray and VM size have already is
         left alone. RuntimeError for a name that is none."""
+        check_kinds("add_placement_group", NodeBucket, bucket=bucket)
         group = checked_placement_group(pg_name, str(bucket))
         if self._inventory.has(bucket.nodearray, bucket.vm_size, group):
             logging.warning("placement group %s of %s exists already", pg_name, bucket)
@@ -325,6 +326,7 @@ class NodeManager:
 
     def get_placement_groups(self, bucket: NodeBucket) -> list[ht.PlacementGroup]:
         """Placement groups of the bucket's nodearray, one entry for each VM size that has one."""
+        check_kinds("get_placement_groups", NodeBucket, bucket=bucket)
         return [
             b.placement_group
             for b in self._inventory.buckets
