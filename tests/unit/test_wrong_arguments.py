@@ -92,6 +92,7 @@ def test_lists_of_nodes(calculator, wrong):
     asked = [
         calculator.update_scheduler_nodes,
         calculator.node_mgr.add_unmanaged_nodes,
+        calculator.node_mgr.get_status_messages,
         calculator.node_history.update,
         calculator.node_history.mark_ignored,
     ]

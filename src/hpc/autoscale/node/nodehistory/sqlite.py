@@ -296,6 +296,7 @@ class SQLiteNodeHistory(NodeHistory):
 
         Without `commit` the caller commits.
         """
+        check_numbers("node history", timeout=timeout)
         if self.read_only:
             return
         now = self.now()

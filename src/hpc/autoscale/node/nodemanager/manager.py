@@ -175,9 +175,8 @@ class NodeManager:
         for bucket in self.get_buckets():
             other = found.setdefault(bucket.bucket_id, bucket)
             if other is not bucket:
-                raise AutoscaleError(
-                    f"bucket id {bucket.bucket_id} stands for {other} and for {bucket}"
-                )
+                shared = f"bucket id {bucket.bucket_id} stands for"
+                raise AutoscaleError(f"{shared} {other} and for {bucket}")
         return found
 
     def get_nodes(self) -> list[Node]:
@@ -189,9 +188,10 @@ class NodeManager:
         which it says nothing are left out."""
         from hpc.autoscale.backoff.causes import plain
 
-        ids = {str(node.delayed_node_id.node_id) for node in nodes if node.delayed_node_id.node_id}
+        known = {node.delayed_node_id.node_id for node in operations.each_once(nodes)}
+        ids = {str(node_id) for node_id in known if node_id}
         records = self._listed.find(ids) if self._listed is not None and ids else {}
-        said = {node_id: plain(record.get("StatusMessage")) for node_id, record in records.items()}
+        said = {each: plain(record.get("StatusMessage")) for each, record in records.items()}
         return {node_id: message for node_id, message in said.items() if message}
 
     def get_failed_nodes(self) -> list[Node]:
