@@ -82,8 +82,7 @@ class DemandCalculator:
     # -- jobs
 
     def add_job(self, job: Job) -> None:
-        """Place a job; what could not be placed is in `job.iterations_remaining` and in the
-        reported results."""
+        """Place a job; what could not be is in `job.iterations_remaining` and in the results."""
         self._place([job])
         self._update_is_due = True
 

@@ -200,8 +200,7 @@ class SchedulerDriver(ABC):
         return util.take_lock(path, config)
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
-        """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`).
-        Opened once."""
+        """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`)."""
         path = util.history_file_of(config, self.autoscale_home)
         key = (path, bool(config.get("read_only", False)))
         if key not in self.__histories:
@@ -221,8 +220,7 @@ class SchedulerDriver(ABC):
     def read_jobs_and_nodes(
         self, config: dict[str, Any], force: bool = False
     ) -> tuple[list[Job], list[SchedulerNode]]:
-        """Jobs and nodes of the scheduler, read once and then remembered; `force` reads them
-        again."""
+        """Jobs and nodes of the scheduler, read once; `force` reads them again."""
         if force or self.__jobs_and_nodes is None:
             self.__jobs_and_nodes = self._read_jobs_and_nodes(config)
         return self.__jobs_and_nodes

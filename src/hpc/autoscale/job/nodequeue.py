@@ -53,8 +53,7 @@ class NodeQueue:
         return default_prioritizer(node)
 
     def early_bailout(self, node: Node) -> EarlyBailoutResult:
-        """Whether to go on after this node. A hook of integrations for themselves; the library
-        never asks."""
+        """Whether to go on after this node. A hook that integrations call, and nobody else."""
         return default_early_bailout(node)
 
     def push(self, node: Node) -> None:

@@ -3,7 +3,9 @@
 Journals come from other people, and may have been edited by hand. A record is held against this
 when it is read, so that whoever shows it, adds it up or decides it again need not doubt what is in
 it. Only what readers rely on is asked for; what else is in a record is left alone, and what is null
-is as if it were not there. Nothing here knows where a record is.
+is as if it were not there. Nothing here knows where a record is. It is no JSON Schema, which
+`config.violations` would read: a journal has tens of thousands of rows, and that takes seven times
+as long.
 """
 
 from __future__ import annotations

@@ -304,8 +304,7 @@ def text_pattern(text: str) -> TextPattern | None:
 
 class _Values:
     """Values one of which something must be, earlier ones preferred. Text is matched with shell
-    wildcards, anything else by equality. Spelt-out texts are looked up; of patterns, what was asked
-    is remembered."""
+    wildcards, anything else by equality. What patterns were asked is remembered."""
 
     __slots__ = ("_literal", "_matched", "_others", "_patterns", "all", "texts", "wild")
 

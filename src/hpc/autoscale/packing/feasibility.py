@@ -12,6 +12,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import compress
 
 from hpc.autoscale.packing.amounts import Quantity, just_enough
 from hpc.autoscale.packing.candidate import Candidate
@@ -20,6 +21,7 @@ from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.shown import Unit
 
+_OF_DIGITS = bytes.maketrans(b"01", b"\0\1")
 Rejects = tuple[tuple[Candidate, Reject], ...]
 
 
@@ -87,7 +89,7 @@ class Feasibility:
             return self._pick(meeting, self._order(expr))
         found = self._in_declared_order.get(meeting)
         if found is None:
-            found = self._pick(meeting, range(len(self._candidates)))
+            found = tuple(compress(self._candidates, _flags(meeting)))
             self._in_declared_order[meeting] = found
         return found
 
@@ -115,8 +117,8 @@ class Feasibility:
             weights[i] = 0.0
 
     def _pick(self, meeting: int, order: Sequence[int]) -> tuple[Candidate, ...]:
-        meets = bin(meeting)[:1:-1].ljust(len(self._candidates), "0")
-        picked = [self._candidates[i] for i in order if meets[i] == "1"]
+        meets = _flags(meeting).ljust(len(self._candidates), b"\0")
+        picked = [self._candidates[i] for i in order if meets[i]]
         if self._artificial:
             picked.sort(key=lambda candidate: not candidate.artificial)
         return tuple(picked)
@@ -213,9 +215,14 @@ def _as_bits(answers: Iterable[bool]) -> int:
     return sum(1 << i for i, answer in enumerate(answers) if answer)
 
 
+def _flags(number: int) -> bytes:
+    """The bits, from the lowest one on, as 0 or 1 each."""
+    return bin(number)[:1:-1].encode().translate(_OF_DIGITS)
+
+
 def _bits(number: int) -> Sequence[int]:
     """The places of the bits that are set."""
-    return [i for i, bit in enumerate(bin(number)[:1:-1]) if bit == "1"]
+    return list(compress(range(number.bit_length()), _flags(number)))
 
 
 class _Amounts:

@@ -142,8 +142,7 @@ def _carry_out(
 
 
 def _undo(node: Node, constraints: Sequence[Condition]) -> Callable[[], None]:
-    """What puts back, on the node and in shared pools, whatever placing work changes from now
-    on."""
+    """What puts back, on the node and in shared pools, what placing work changes from now on."""
     before = saved(node)
     pools = [(constraint, constraint.saved()) for constraint in shared(constraints)]
 

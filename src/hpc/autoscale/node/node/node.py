@@ -557,8 +557,7 @@ class Node(ABC):
 
     @property
     def node_attribute_overrides(self) -> Any:
-        """Attributes for the creation request: a live dict until the node exists, a read-only
-        view then."""
+        """Attributes for the creation request; once the node exists, a read-only view."""
         overrides = self.__node_attribute_overrides
         return MappingProxyType(overrides) if self.exists else overrides
 
