@@ -130,6 +130,25 @@ def test_what_is_given_at_the_wrong_place(calculator):
             ask("htc")
 
 
+class _OwnHistory:
+    """A history as somebody writes it who knows no base class."""
+
+    def now(self):
+        return 0.0
+
+    def find_booting(self, for_at_least=0.0):
+        return []
+
+    def decorate(self, nodes, config=None):
+        return None
+
+
+def test_what_behaves_like_a_history_is_one():
+    """As in tests of integrations."""
+    config = {"_mock_bindings": an_htc_cluster()}
+    assert new_demand_calculator(config, node_history=_OwnHistory()).find_booting(300) == []
+
+
 def test_parsers_hooks_and_constraints(calculator):
     """Are refused when they are given, and not when they are used."""
     with pytest.raises(InvalidArgument, match="expected parser to be Callable, found None"):

@@ -1,5 +1,4 @@
-"""The old name of `hpc.autoscale.job.schedulernode`, for code written against it. Importing it
-warns."""
+"""The old name of `hpc.autoscale.job.schedulernode`, for older code. Importing it warns."""
 
 import warnings
 

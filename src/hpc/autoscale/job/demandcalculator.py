@@ -313,8 +313,11 @@ def new_demand_calculator(
     the configuration names: MultipleInstancesError when another process holds it.
     """
     loaded = load_config(config)
-    check_kinds("new_demand_calculator", NodeManager | None, node_mgr=node_mgr)
-    check_kinds("new_demand_calculator", NodeHistory | None, node_history=node_history)
+    # what behaves like one will do, as in tests of integrations
+    if node_mgr is not None and not hasattr(node_mgr, "get_nodes"):
+        check_kinds("new_demand_calculator", NodeManager, node_mgr=node_mgr)
+    if node_history is not None and not hasattr(node_history, "decorate"):
+        check_kinds("new_demand_calculator", NodeHistory, node_history=node_history)
     without = disable_default_resources
     if node_mgr is None:
         own_first = bool(loaded.get("disable_default_resources", False))

@@ -464,8 +464,7 @@ class _PlainValues(tuple[Any]):
 
 @lru_cache(_MOST_KNOWN)
 def _of_text(text: bytes, parsers: Parsers) -> Compiled | None:
-    """What JSON as `marshal` writes it means to every job; None where each job must have its
-    own."""
+    """What JSON as `marshal` writes it means to every job; None where each must have its own."""
     return compile_expressions(loads(text), text) or _shared(text)
 
 

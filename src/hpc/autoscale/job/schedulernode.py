@@ -38,8 +38,7 @@ class SchedulerNode(Node):
 
     @property
     def private_ip(self) -> ht.IpAddress | None:
-        """Private address as text; None when the name has none. May wait for the name service,
-        once."""
+        """Private address as text, if the name has one. May wait for the name service, once."""
         given = super().private_ip
         if given is not None or self.ignore_hostnames:
             return given
