@@ -101,7 +101,8 @@ def test_hosts_have_no_spare_placement_groups(site, verb):
         ),
         (
             [{"name": "a", "resources": {"ncpus": 1, "memgb": float("inf")}}],
-            "on_premises[0].resources.memgb: expected a number or a size, found inf",
+            "on_premises[0].resources.memgb: expected a text, a number, true or false, "
+            "found Infinity, which is no finite number",
         ),
         (
             [{"name": "a", "resources": {"ncpus": 1, "memgb": 1e300}}],
@@ -113,7 +114,8 @@ def test_hosts_have_no_spare_placement_groups(site, verb):
         ),
         (
             [{"name": "a", "resources": {"ncpus": 1, "ngpus": float("nan")}}],
-            "on_premises[0].resources.ngpus: expected a finite number, found nan",
+            "on_premises[0].resources.ngpus: expected a text, a number, true or false, found NaN, "
+            "which is no finite number",
         ),
         ([{"name": "a", "resources": {"ncpus": 0}}], "ncpus: expected a whole number, 1 or more"),
         ([{**HOSTS[0], "systemdunit": "x"}], "did you mean 'systemd_unit'?"),

@@ -29,7 +29,8 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
         ({"cluster_name": 3}, "cluster_name: expected a text, found 3"),
         (
             {"default_resources": [{"select": {}, "name": "a", "value": float("inf")}]},
-            "default_resources[0].value: expected a text, a number, true or false, found Infinity",
+            "default_resources[0].value: expected a text, a number, true or false, found Infinity, "
+            "which is no finite number",
         ),
         ({"lock_file": True}, "lock_file: expected a text, null or false, found true"),
         (

@@ -199,7 +199,7 @@ def test_qstat_as_json_is_the_same(tmp_path: Path) -> None:
             None,
             "compressed data",
         ),
-        (b"\x1f\x8bnothing at all", None, "cannot be read: Unknown compression"),
+        (b"\x1f\x8bnothing at all", None, "is damaged: Unknown compression"),
         (b'{"Jobs": [', "qstat", "expected JSON as qstat"),
         (b'{"jobs": {}}', "qstat", "expected an object with Jobs"),
     ],

@@ -110,6 +110,8 @@ def _explain(violation: Violation) -> str:
     hint = ""
     if rule == "enum" and isinstance(value, str):
         hint = did_you_mean(value, [each for each in schema[rule] if isinstance(each, str)])
+    elif isinstance(value, float) and not math.isfinite(value):
+        hint = ", which is no finite number"
     return (
         f"{where or 'the configuration'}: expected {expected}, found {_shown(where, value)}{hint}"
     )

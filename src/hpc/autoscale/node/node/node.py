@@ -688,8 +688,7 @@ def host_arguments(
     hostname: str, resources: Mapping[str, Any] | None, **known: Any
 ) -> dict[str, Any]:
     """The arguments of `Node` for a running host of which only the name, the resources and what is
-    `known` are known. InvalidArgument for what is no name, and for no resources."""
-    check_kinds(f"host {hostname}", str | None, hostname=hostname)
+    `known` are known. InvalidArgument for what are no resources."""
     check_kinds(f"host {hostname}", Mapping | None, resources=resources or None)
     return {
         **_OF_A_HOST,
