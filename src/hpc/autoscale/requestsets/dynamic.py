@@ -218,8 +218,7 @@ class _Sent:
 
 def marked(configuration: object) -> str | None:
     """The dynamic array that the configuration of a node names."""
-    # each record is asked, and to ask for Mapping alone takes ten times as long
-    kinds = dict, Mapping
+    kinds = ht.OBJECT_KINDS
     autoscale = configuration.get("autoscale") if isinstance(configuration, kinds) else None
     name = autoscale.get(MARK) if isinstance(autoscale, kinds) else None
     return name if name and isinstance(name, str) else None
