@@ -117,34 +117,29 @@ def _fields(must: tuple[str, ...] = (), **checks: Check) -> Check:
 _texts, _numbers, _objects = _each(_text), _each(_number), _each(_object)
 
 
-def _either(*sorts: tuple[type, Check]) -> Check:
-    """A value of one of several types, which is held against what is said of that type."""
-
-    def check(value: Any, where: str) -> None:
-        for kind, own in sorts:
-            if isinstance(value, kind):
-                own(value, where)
-                return
+def _clusters(value: Any, where: str) -> None:
+    """Several clusters, by name or in a list."""
+    if not isinstance(value, dict | list):
         _refuse(where, "an object or a list", value)
-
-    return check
+    if isinstance(value, list):
+        _objects(value, where)
 
 
 _ASKED = {
-    "status": ("asked",),
-    "hook": ("name",),
-    "workers": ("doing",),
-    "command": ("call",),
-    "listing": ("id",),
+    "status": "asked",
+    "hook": "name",
+    "workers": "doing",
+    "command": "call",
+    "listing": "id",
 }
 """What must be said of a question to the doors of a pass, by the door."""
 
 
 def _call(value: Any, where: str) -> None:
     _CALL(value, where)
-    for name in _ASKED.get(value["door"], ()):
-        if isinstance(value.get(name, ()), list | dict | tuple):
-            _refuse(f"{where}.{name}", "a text, a number, true, false or null", value.get(name))
+    name = _ASKED.get(value["door"])
+    if name is not None and isinstance(value.get(name, {}), list | dict):
+        _refuse(f"{where}.{name}", "a text, a number, true, false or null", value.get(name))
 
 
 def _sender(value: Any, where: str) -> None:
@@ -194,7 +189,7 @@ _DOORS = _fields(
     validated=_fields(gone=_list, failed=_list),
     driver=_text,
 )
-_CONFIG = _fields(clusters=_either((dict, _object), (list, _objects)))
+_CONFIG = _fields(clusters=_clusters)
 _REST = _fields(decided=_each(_DECIDED), did=_DID, doors=_DOORS)
 
 _BUCKET = _fields(definition=_object)
