@@ -52,7 +52,7 @@ def check_written(path: str) -> None:
     """AutoscaleError where no pass was written yet to the journal of a configuration, which is at
     this path. For those who want to see passes; what else is wrong there they find themselves."""
     with suppress(OSError):
-        if not os.path.exists(path) or (os.path.isdir(path) and not any(os.scandir(path))):
+        if not os.path.exists(path) or (os.path.isdir(path) and not os.listdir(path)):
             raise AutoscaleError(
                 f"no pass was written yet: the first one begins the journal {os.path.abspath(path)}"
             )

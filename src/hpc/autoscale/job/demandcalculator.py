@@ -89,6 +89,7 @@ class DemandCalculator:
     def add_jobs(self, jobs: Sequence[Job]) -> None:
         """Place jobs in order, exactly as one `add_job` after another would; at the least cost,
         where the configuration asks for that, for all of them together."""
+        check_kinds("placing jobs", Iterable, jobs=jobs)
         self._update_queue()
         with collecting_seldom():
             self._place(jobs)
@@ -96,6 +97,7 @@ class DemandCalculator:
     def place(self, jobs: Sequence[Job], listener: Listener | None = None) -> list[Outcome]:
         """`add_jobs`, and what each job got. `listener` hears of each before handlers of results
         do; errors that it takes set one job aside, others are raised."""
+        check_kinds("placing jobs", Iterable, jobs=jobs)
         self._update_queue()
         with collecting_seldom():
             outcomes = self._place(jobs, listener)
@@ -106,8 +108,6 @@ class DemandCalculator:
         self, jobs: Sequence[Job], listener: Listener | None = None, explain: bool = False
     ) -> list[Outcome]:
         """The one way to the node manager for jobs."""
-        if not isinstance(jobs, Iterable):
-            check_kinds("placing jobs", Iterable, jobs=jobs)  # type: ignore[unreachable]
         explain = explain or self._is_as_declared
         try:
             outcomes = self._strategy.place(jobs, listener, explain)

@@ -200,7 +200,7 @@ class SchedulerDriver(ABC):
         return util.take_lock(path, config)
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
-        """The record of what nodes did, in `nodehistorydb` (default `<home>/nodehistory.db`)."""
+        """What nodes did, opened once: `nodehistorydb`, by default `<home>/nodehistory.db`."""
         path = util.history_file_of(config, self.autoscale_home)
         key = (path, bool(config.get("read_only", False)))
         if key not in self.__histories:

@@ -195,7 +195,7 @@ class Candidate:
         return expr.minima_of(self._fixed)
 
     def needs(self, expr: Expr) -> Needs:
-        """What an expression takes at least, for `next_meeting`; stays right for ever."""
+        """What an expression takes at least, for `next_meeting`; right whatever happens later."""
         trees: list[Need] = []
         readings: list[tuple[Reading, float]] = []
         minima = self._minima(expr)

@@ -152,7 +152,10 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "boot": ("seconds, 0 or more", _number),
     "eviction_hours": ("hours above 0", lambda value: _number(value) and value > 0),
     "boot_failures": ("a part from 0 to 1", lambda value: _number(value) and value <= 1),
-    "interval": ("1 second or more", lambda value: _number(value) and value >= _SHORTEST),
+    "interval": (
+        f"{_SHORTEST:g} second or more",
+        lambda value: _number(value) and value >= _SHORTEST,
+    ),
     "scheduler": (" or ".join(POLICIES), lambda value: value in POLICIES),
     "seed": ("a whole number", lambda value: isinstance(value, int)),
 }
@@ -268,7 +271,7 @@ def play_of(choice: Choice, trace: Trace) -> Play:
     given = (config.get("autoscale") or {}).get("interval")
     interval = choice.interval or (float(given) if given else INTERVAL)
     if interval < _SHORTEST:
-        expected = "expected 1 second or more to simulate it"
+        expected = f"expected {_EXPECTED['interval'][0]} to simulate it"
         raise ConfigurationException(f"autoscale.interval: {expected}, found {interval}")
     fixed = _all_nodes(description) if choice.fixed else 0
     uses = Uses(choice.memory, choice.gpus, choice.dependencies, choice.queues, choice.partitions)

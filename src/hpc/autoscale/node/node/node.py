@@ -175,7 +175,7 @@ class Node(ABC):
         keep_alive: bool,
         gpu_count: int | None = None,
     ) -> None:
-        if not (isinstance(memory, ht.Memory) and isinstance(resources, Mapping)):
+        if not (isinstance(memory, ht.Memory) and isinstance(resources, ht.OBJECT_KINDS)):
             check_kinds(f"node {name}", ht.Memory, memory=memory)  # type: ignore[unreachable]
             check_kinds(f"node {name}", Mapping, resources=resources)
         # there is nobody yet who would have to be told of each
@@ -557,7 +557,7 @@ class Node(ABC):
 
     @property
     def node_attribute_overrides(self) -> Any:
-        """Attributes for the creation request; once the node exists, a read-only view."""
+        """Attributes for the creation request: a live dict, read-only once the node exists."""
         overrides = self.__node_attribute_overrides
         return MappingProxyType(overrides) if self.exists else overrides
 
