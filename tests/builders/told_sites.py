@@ -120,7 +120,7 @@ def written() -> Iterator[str]:
     """What is in the files of a site, without times of the real clock and the process, and without
     what a writer keeps of where it is in them."""
     for path in sorted(each for each in HOME.parent.rglob("*") if each.is_file()):
-        if path.name == "last-record.json":
+        if path.name == "last-record":
             continue
         data = path.read_bytes()
         text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("latin1")

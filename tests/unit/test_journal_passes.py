@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import marshal
 import sqlite3
 import stat
 import zlib
@@ -16,6 +17,7 @@ from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.journal.digests import digest
 from hpc.autoscale.onpremises.workers import HostState, HostStates
 from hpc.autoscale.replaying import Replay
 from hpc.autoscale.report.history import of_records
@@ -248,14 +250,33 @@ def spoil(what):
     """Something that makes doubtful what the last process has left."""
 
     def word(home):
-        return home / "journal" / "last-record.json"
+        return home / "journal" / "last-record"
 
     def end(home):
         (file,) = (home / "journal").glob("*.gz")
         return file
 
     def changed(home, **values):
-        word(home).write_text(json.dumps({**json.loads(word(home).read_text()), **values}))
+        head, _, body = word(home).read_bytes().partition(b"\n")
+        word(home).write_bytes(json.dumps({**json.loads(head), **values}).encode() + b"\n" + body)
+
+    def with_body(home, body):
+        head, _, _ = word(home).read_bytes().partition(b"\n")
+        about = {**json.loads(head), "body": digest(body).hex()}
+        word(home).write_bytes(json.dumps(about).encode() + b"\n" + body)
+
+    def of_lists(home, **values):
+        _, _, body = word(home).read_bytes().partition(b"\n")
+        packed, names, digests = marshal.loads(body)
+        known = {"packed": packed, "names": names, "digests": digests, **values}
+        with_body(home, marshal.dumps(tuple(known.values())))
+
+    def row_without(home, which):
+        _, _, body = word(home).read_bytes().partition(b"\n")
+        packed = marshal.loads(body)[0]
+        parts = list(marshal.loads(packed["jobs"]))
+        parts[which] = parts[which][:-1]
+        of_lists(home, packed={**packed, "jobs": marshal.dumps(tuple(parts))})
 
     return {
         "gone": lambda home: word(home).unlink(),
@@ -267,8 +288,17 @@ def spoil(what):
         "of an earlier record": lambda home: changed(home, end=17),
         "begins nowhere": lambda home: changed(home, begin=-4),
         "of another record": lambda home: changed(home, record="00" * 8),
-        "lists without rows": lambda home: changed(home, digests={"nodes": "AAAA"}),
-        "lists without names": lambda home: changed(home, names=[]),
+        "of another Python": lambda home: changed(home, python="cpython-27"),
+        "garbled": lambda home: word(home).write_bytes(word(home).read_bytes()[:-9] + b"123456789"),
+        "cut off": lambda home: with_body(home, word(home).read_bytes()[-300:-9]),
+        "others may write": lambda home: word(home).chmod(0o666),
+        "lists without rows": lambda home: of_lists(home, digests={"nodes": (0, b"AAA", None)}),
+        "lists without names": lambda home: of_lists(home, names=[]),
+        "jobs without names": lambda home: row_without(home, 0),
+        "jobs without values": lambda home: row_without(home, 1),
+        "jobs without needs": lambda home: row_without(home, 2),
+        "jobs of another length": lambda home: row_without(home, 3),
+        "a list that is unknown": lambda home: of_lists(home, packed={"x": marshal.dumps(())}),
         "a record cut off": lambda home: end(home).write_bytes(end(home).read_bytes()[:-3]),
         "more at the end": lambda home: end(home).write_bytes(end(home).read_bytes() + b"x"),
         "a directory": lambda home: (word(home).unlink(), word(home).mkdir()),
@@ -280,11 +310,14 @@ def spoil(what):
     [
         *("gone", "empty", "zeros", "not ours", "newer", "of another file", "begins nowhere"),
         *("of an earlier record", "of another record", "lists without rows", "a directory"),
-        *("lists without names", "a record cut off", "more at the end"),
+        *("lists without names", "a record cut off", "more at the end", "of another Python"),
+        *("garbled", "cut off", "others may write", "jobs without names", "jobs without values"),
+        *("jobs without needs", "jobs of another length", "a list that is unknown"),
     ],
 )
-def test_where_anything_is_doubtful_a_record_stands_by_itself(run, tmp_path, now, what):
+def test_where_anything_is_doubtful_a_record_stands_by_itself(run, scheduler, tmp_path, now, what):
     """Whatever became of what the process before has left, and of the journal's end."""
+    scheduler.jobs = [a_job("1")]
     run(**ON)
     now.sleep(60)
     run(**ON)
@@ -318,7 +351,7 @@ def test_a_full_disk_leaves_no_half_word(run, tmp_path, now, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("hpc.autoscale.journal.digests.os.replace", full)
+        patched.setattr("hpc.autoscale.journal.handover.os.replace", full)
         assert run(**ON).ok
     assert not list((tmp_path / "journal").glob("last-record*"))
     run(**ON)

@@ -193,11 +193,16 @@ class Size:
     @classmethod
     def _of_ticks(cls, ticks: int, magnitude: str) -> Self:
         _refuse_overflow(ticks)
-        return cls._new(ticks / (_BYTES_PER[magnitude] * _TICKS_PER_BYTE), magnitude, ticks)
+        return cls.of_parts(ticks / (_BYTES_PER[magnitude] * _TICKS_PER_BYTE), magnitude, ticks)
+
+    @property
+    def parts(self) -> tuple[float | int, str, int]:
+        """All there is of it, for `of_parts`."""
+        return (self._value, self._magnitude, self._ticks)
 
     @classmethod
-    def _new(cls, value: float | int, magnitude: str, ticks: int) -> Self:
-        """A size made of its parts, whether or not its unit is registered."""
+    def of_parts(cls, value: float | int, magnitude: str, ticks: int) -> Self:
+        """The very size that had these `parts`, whether or not its unit is registered."""
         size = cls.__new__(cls)
         size._value = value
         size._magnitude = magnitude
@@ -254,7 +259,7 @@ class Size:
         if whole is not None:
             ticks = whole * _TICKS_PER_BYTE
             _refuse_overflow(ticks)
-            return cls._new(float(amount[:-1]), amount[-1], ticks)
+            return cls.of_parts(float(amount[:-1]), amount[-1], ticks)
         if not amount:
             raise SizeError(f"blank string {text!r}: expected a size such as '20g'")
         number = amount
@@ -358,7 +363,8 @@ class Size:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Size):
-            return _comparable(self._ticks) == _comparable(other._ticks)
+            mine, others = self._ticks, other._ticks
+            return mine == others or _comparable(mine) == _comparable(others)
         if isinstance(other, (int, float)):
             return _comparable(self._ticks) == _comparable_number(other)
         return False
@@ -389,7 +395,7 @@ class Size:
         return hash(self.bytes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._new, (self._value, self._magnitude, self._ticks)
+        return type(self).of_parts, self.parts
 
     def __copy__(self) -> Self:
         return self

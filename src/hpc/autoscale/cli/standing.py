@@ -7,11 +7,11 @@ and takes no lock. Called by `status`; `standing_text` makes lines of it.
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from socket import gethostname
 from typing import Any
 
 from hpc.autoscale.autoscaler import hooks, learning
@@ -228,7 +228,7 @@ def _passes(
 def _is_gone(loop: Mapping[str, Any] | None) -> bool:
     """Whether the process of a loop is one of this machine, and has ended."""
     pid = (loop or {}).get("pid")
-    if not loop or loop.get("host") != platform.node() or not isinstance(pid, int):
+    if not loop or loop.get("host") != gethostname() or not isinstance(pid, int):
         return False
     if sys.platform == "win32":
         return False  # there the question itself would end it

@@ -41,8 +41,7 @@ Values = list[Any] | Pairs | Digests
 
 class Rows(NamedTuple):
     """A list to be written. Rows are the same when their `values` are equal; `plain` makes of a
-    value what JSON has for it, and `bare` what is the same in every process for the same value:
-    texts, numbers, and lists, tuples and dictionaries of them.
+    value what JSON has for it.
 
     `source`: bytes that say the same where they are the same, if there are any. `digested`: these
     rows as digests, their source too, where those are known. `mark` is of these rows alone, and
@@ -52,7 +51,6 @@ class Rows(NamedTuple):
     keys: list[str]
     values: Values
     plain: Callable[[Any], Any] = _same
-    bare: Callable[[Any], Any] = _same
     source: bytes | None = None
     digested: Rows | None = None
     mark: object = None
@@ -126,20 +124,20 @@ def settled(
     name_of: Callable[[Any], str],
     made: Callable[[Any], Any],
     kind: type[list[Any]] | type[Pairs] = list,
-    **how: Any,
+    plain: Callable[[Any], Any] = _same,
 ) -> Rows:
     """Items as rows, where the value of a row that is as it was `before` is the very same object:
     what is done with it afterwards costs next to nothing. `before` itself where all are.
 
     `alike` holds items against values of before. `made` makes the value of an item that is another
-    one, or new. `kind`: what the values are kept in. `how`: `plain` and `bare` of the rows.
+    one, or new. `kind`: what the values are kept in. `plain` as in `Rows`.
     """
     if items and not (before.keys and isinstance(before.values, kind)):
         names, values = [name_of(item) for item in items], kind(made(item) for item in items)
-        return Rows(distinct(names), values, mark=object(), **how)
+        return Rows(distinct(names), values, plain, mark=object())
     settling = _Settling(before, alike, name_of, made)
     settling.take(items)
-    return settling.rows(how)
+    return settling.rows(plain)
 
 
 class _Settling:
@@ -179,7 +177,7 @@ class _Settling:
                 done += 1
                 piece = max(1, piece // 8)
 
-    def rows(self, how: Mapping[str, Any]) -> Rows:
+    def rows(self, plain: Callable[[Any], Any]) -> Rows:
         """All that was taken."""
         old = self._before
         self._gone += old.keys[self._at :]
@@ -188,9 +186,9 @@ class _Settling:
         self._catch_up()
         names, mark = {self._keys[i] for i in self._added}, object()
         if self._have_moved or len(names) < len(self._added):
-            return Rows(distinct(self._keys), self._values, mark=mark, **how)
+            return Rows(distinct(self._keys), self._values, plain, mark=mark)
         since = Since(old.mark, self._others, self._added, self._gone)
-        return Rows(self._keys, self._values, mark=mark, since=since, **how)
+        return Rows(self._keys, self._values, plain, mark=mark, since=since)
 
     def _take_another(self, item: Any) -> None:
         """An item that is not the next one as it was."""

@@ -13,6 +13,8 @@ from functools import lru_cache
 from marshal import dumps, loads
 from typing import Any, overload
 
+from hpc.autoscale.journal.portable import portable, restored
+
 _SHARED = 10_000
 """Different values that are kept once, at most."""
 
@@ -67,11 +69,15 @@ class Pairs:
 
 
 def shared(values: list[Any] | tuple[Any, ...], *first: Any) -> tuple[Any, ...]:
-    """`first`, as they are, and copies of texts, numbers, lists, tuples and dictionaries, at any
-    depth, which must not be written to: equal tuples are one object. Values with something else in
-    them share nothing."""
+    """`first`, as they are, and copies of texts, numbers, sizes, lists, tuples and dictionaries, at
+    any depth, which must not be written to: equal tuples are one object. Values with something else
+    in them share nothing."""
     try:
         return _made_of(dumps(values, 2), *first)
+    except ValueError:
+        pass
+    try:
+        return _restored_of(dumps(portable(tuple(values)), 2), *first)
     except ValueError:
         return (*first, *copied(values))
 
@@ -79,6 +85,11 @@ def shared(values: list[Any] | tuple[Any, ...], *first: Any) -> tuple[Any, ...]:
 @lru_cache(_SHARED)
 def _made_of(said: bytes, *first: Any) -> tuple[Any, ...]:
     return (*first, *loads(said))
+
+
+@lru_cache(_SHARED)
+def _restored_of(said: bytes, *first: Any) -> tuple[Any, ...]:
+    return (*first, *restored(loads(said)))
 
 
 def copied(value: Any) -> Any:

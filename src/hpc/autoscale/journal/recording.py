@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import groupby
 from operator import itemgetter
+from socket import gethostname
 from typing import Any, Concatenate, ParamSpec, cast
 
 from hpc.autoscale import clock
@@ -77,14 +78,12 @@ class PassRecorder:
 
     def __init__(self, at: float, driver: object, before: Mapping[str, Rows] | None = None) -> None:
         """`before`: the lists of the last record, where they are known."""
-        import platform
-
         self.at = at
         self.by = {
             "program": f"hpc-autoscale {__version__}",
             "driver": f"{type(driver).__module__}:{type(driver).__qualname__}",
             "scheduler": str(driver),
-            "host": platform.node(),
+            "host": gethostname(),
             "pid": os.getpid(),
             "source": "loop",
         }
@@ -427,8 +426,8 @@ def node_rows(
     if source is not None and source == before.source:
         return before
     if source is not None and before.are_digests and before.source == digest(source):
-        values = [dict(record) for record in records]
-        return Rows(before.keys, values, redact_texts, source=source, digested=before)
+        # no pass writes to a record; they are written only where that of this pass stands by itself
+        return Rows(before.keys, list(records), redact_texts, source=source, digested=before)
     rows = settled(records, before, leading, _name_of_record, dict, plain=redact_texts)
     return rows._replace(source=source)
 

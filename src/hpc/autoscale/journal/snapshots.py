@@ -39,9 +39,8 @@ def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     behind that, and what is said of that kind; where it has constraints of its own, these are as
     JSON has them, and beside them stands which pools they draw on.
     """
-    how: dict[str, Any] = {"plain": job_json, "bare": _BareJobs()}
     made = _JobValues()
-    return settled(jobs, before, _jobs_alike, _name_of_job, made, Pairs, **how)
+    return settled(jobs, before, _jobs_alike, _name_of_job, made, Pairs, plain=job_json)
 
 
 def _jobs_alike(jobs: Sequence[object], values: Pairs) -> int:
@@ -107,21 +106,6 @@ def _kind_of(job: Job) -> tuple[Any, ...]:
 
 _DEMAND = [each.name for each in fields(WorkerDemand) if each.name != "constraints"]
 """What is kept of a demand for workers. Its constraints are among those of the job."""
-
-
-class _BareJobs:
-    """What a job is without objects. Most jobs share what they need with others, which is written
-    once."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Any]] = {}
-
-    def __call__(self, value: tuple[Any, Any]) -> Any:
-        own, (needs, *more) = value
-        known = self._known.get(id(needs))
-        if known is None:
-            known = self._known[id(needs)] = (_constraints_json(needs), needs)
-        return (own, known[0], more)
 
 
 def _constraints_json(needs: Any) -> Any:

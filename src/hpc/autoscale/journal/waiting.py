@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, settled
+from hpc.autoscale.journal.pairs import Pairs
 
 CAUSES = 50
 """Reasons why jobs wait that are worked out for one record at most."""
@@ -18,7 +19,7 @@ def unsatisfied_rows(jobs: Sequence[Any], before: Rows = NO_ROWS) -> Rows:
     among the first `CAUSES`. `before`: those of the last record; the value of a job that is as it
     was there is the same object."""
     waiting = _Waiting()
-    return settled(jobs, before, waiting.alike, _name_of, waiting.value, plain=_json)
+    return settled(jobs, before, waiting.alike, _name_of, waiting.value, Pairs, plain=waiting_json)
 
 
 class _Waiting:
@@ -27,14 +28,14 @@ class _Waiting:
     def __init__(self) -> None:
         self._said: dict[object, _Why] = {}
 
-    def value(self, job: Any) -> tuple[Any, ...]:
+    def value(self, job: Any) -> tuple[tuple[Any, ...], _Why]:
         """What is said of a job."""
-        return (job.name, job.missing, job.unit, self._why(job))
+        return (job.name, job.missing, job.unit), self._why(job)
 
-    def alike(self, jobs: Sequence[Any], values: Sequence[tuple[Any, ...]]) -> int:
+    def alike(self, jobs: Sequence[Any], values: Pairs) -> int:
         """How many at the start are jobs of which is said what these values say."""
         said = self._said
-        for count, (job, (name, missing, unit, why)) in enumerate(zip(jobs, values, strict=True)):
+        for count, (job, ((name, missing, unit), why)) in enumerate(zip(jobs, values, strict=True)):
             if job.name != name or job.missing != missing or job.unit != unit:
                 return count
             if (said.get(job.cause) or self._why(job)) != why:
@@ -53,6 +54,7 @@ def _name_of(job: Any) -> str:
     return str(job.name)
 
 
-def _json(value: tuple[Any, ...]) -> Mapping[str, Any]:
-    *own, said = value
+def waiting_json(value: tuple[tuple[Any, ...], _Why]) -> Mapping[str, Any]:
+    """What JSON has for a job that waits."""
+    own, said = value
     return dict(zip(("job", "missing", "unit", "reason", "limit"), (*own, *said), strict=True))

@@ -1,6 +1,6 @@
 """Writing a journal: a record has what has changed since the record before.
 
-A writer remembers what it wrote last, or has it from the process before (`digests`). The next
+A writer remembers what it wrote last, or has it from the process before (`handover`). The next
 record builds on that as long as nobody else has written in between; otherwise, and at the start of
 a file, a record stands by itself.
 """
@@ -14,16 +14,10 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.journal.changes import Rows, change, changed, whole
-from hpc.autoscale.journal.digests import (
-    LastRecord,
-    digest_of,
-    digested,
-    forget,
-    keep,
-    last_record,
-)
+from hpc.autoscale.journal.digests import digest_of
 from hpc.autoscale.journal.files import Directory, FileEnd, Keeping
 from hpc.autoscale.journal.frames import packed
+from hpc.autoscale.journal.handover import LastRecord, forget, handed_over, keep, last_record
 from hpc.autoscale.journal.records import (
     EMPTY,
     LISTS,
@@ -61,11 +55,15 @@ class JournalWriter:
     @property
     def lists(self) -> Mapping[str, Rows]:
         """The lists of the last record; none where the next one will stand by itself. Where
-        another process has written that, the node records alone, as digests."""
+        another process has written that, jobs and hosts, and the node records as digests."""
         if self._last is not None:
             return self._last.lists
         known = {} if self._of_another is None else self._of_another.lists
-        return {name: rows for name, rows in known.items() if rows.source is not None}
+        return {
+            name: rows
+            for name, rows in known.items()
+            if rows.source is not None or not rows.are_digests
+        }
 
     def take_up(self) -> Mapping[str, Any]:
         """Go on where another process has left word of its last record (`append`): what it wanted
@@ -108,11 +106,14 @@ class JournalWriter:
                 last, other = None, None
             mine = None
             if other is not None or remembered is not None:
-                mine = _digested(record, other, remembered or {})
-            text = _text(document(last, record, other, mine), record.hiding)
+                mine = _handed_over(record, other, remembered)
+            said = _json(document(last, record, other, mine))
+            text = _hidden(said, record.hiding)
             content = packed(text.encode() + b"\n", now)
             self._place = self._directory.append(place, content)
             if mine is not None and remembered is not None:
+                if text != said:
+                    mine = _handed_over(record, other, remembered, rows_too=False)
                 keep(self._directory.path, mine, self._place, content, record.hiding)
                 self._has_left_word = True
             elif last is None or self._has_left_word:
@@ -140,13 +141,14 @@ class JournalWriter:
         return self._directory.next_file(place) if place.end else place, False
 
 
-def _digested(
-    record: Written, before: LastRecord | None, remembered: Mapping[str, Any]
+def _handed_over(
+    record: Written,
+    before: LastRecord | None,
+    remembered: Mapping[str, Any] | None,
+    rows_too: bool = True,
 ) -> LastRecord:
-    """What a record says, as digests, after one that another process has written."""
-    own = {name: digested(rows, _json) for name, rows in record.lists.items()}
     parts = {name: digest_of(getattr(record, name)) for name in _PARTS}
-    return LastRecord({**(before.lists if before else {}), **own}, parts, remembered)
+    return handed_over(record.lists, parts, remembered or {}, before, _json, rows_too)
 
 
 _PARTS = ("by", "config")
@@ -166,10 +168,9 @@ def document(
         known = {} if last is None else {name: getattr(last, name) for name in _PARTS}
         parts = {name: known.get(name) == getattr(record, name) for name in _PARTS}
         before: Mapping[str, Rows] = {} if last is None else last.lists
-        marks: Mapping[str, Rows] = record.lists
     else:
         parts = {name: other.parts.get(name) == mine.parts[name] for name in _PARTS}
-        before, marks = other.lists, mine.lists
+        before = other.lists
     is_whole = last is None and other is None
     if is_whole:
         found["whole"] = True
@@ -180,8 +181,10 @@ def document(
             # of lists that need not be there, an empty one is another thing than none
             if rows.keys or not is_whole or name not in EMPTY:
                 lists[name] = whole(rows)
-        elif (what := change(before[name], rows, marks[name].values)) is not None:
-            lists[name] = what
+        else:
+            marks = mine.lists[name].values if mine and before[name].are_digests else None
+            if (what := change(before[name], rows, marks)) is not None:
+                lists[name] = what
     found["read"] = {name: lists.pop(name) for name in READ if name in lists}
     found["decided"] = record.decided
     found["did"] = record.did
@@ -192,9 +195,8 @@ def document(
     return found
 
 
-def _text(what: dict[str, Any], hiding: Hiding) -> str:
-    """A line of the journal, without any secret that is known."""
-    text = _json(what)
+def _hidden(text: str, hiding: Hiding) -> str:
+    """A line of the journal without any secret that is known: the very text if there is none."""
     if hiding(text) == text:
         return text
     # within a number, or in a word of this form, it would be no secret, and no record any more
@@ -224,7 +226,7 @@ def _plain(value: Any) -> Any:
 
 def as_read(record: Written) -> PassRecord:
     """A record as a reader of it would have it."""
-    found = json.loads(_text(document(None, record), record.hiding))
+    found = json.loads(_hidden(_json(document(None, record)), record.hiding))
     every = {**found["read"], **found.get("lists", {})}
     lists: dict[str, dict[str, Any]] = {name: {} for name in LISTS}
     lists.update((name, changed({}, what)) for name, what in every.items())

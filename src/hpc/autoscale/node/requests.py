@@ -152,9 +152,9 @@ def _sender(pid: int) -> Sender:
 
 
 def _host() -> str:
-    import platform
+    from socket import gethostname  # who only asks about requests needs none
 
-    return platform.node()
+    return gethostname()
 
 
 def _boot() -> str:
