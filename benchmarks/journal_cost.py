@@ -11,8 +11,9 @@ process of their own, as cron does it (`--fresh`: so many), the first of which w
 
 What the journal looks at first is in the processor's cache for the rest of the pass, and what it
 keeps pushes other things out of it, so a pass gets longer by something else than these calls take.
-With `--turns`, so many passes of a loop with a journal and of one without are made by turns, and
-their CPU seconds are held against each other.
+With `--changing`, the server's listing is another one in each pass, and with `--sizes` jobs and
+hosts have memory. With `--turns`, so many passes of a loop with a journal and of one without are
+made by turns, and their CPU seconds are held against each other.
 """
 
 import argparse
@@ -35,6 +36,7 @@ from typing import Any
 import requests
 
 from hpc.autoscale import clock
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.autoscaler.journaling import LoopJournal
 from hpc.autoscale.ccbindings import new_cluster_bindings
@@ -131,6 +133,21 @@ def metered() -> Meter:
     return meter
 
 
+def let_listings_change() -> None:
+    """Let a node record be another one in each pass, so that every listing is."""
+    ask = HeardBinding._ask
+
+    def changed(binding: HeardBinding, door: str, *args: Any, **kwargs: Any) -> Any:
+        found = ask(binding, door, *args, **kwargs)
+        if door == "nodes":
+            number = int(clock.time()) // 60
+            found.nodes[number % len(found.nodes)]["StatusMessage"] = f"minute {number}"
+            found.body += f" minute {number}".encode()
+        return found
+
+    HeardBinding._ask = changed  # type: ignore[assignment]
+
+
 class BusyDriver(GenericDriver):
     """Every node runs a job, and others wait.
 
@@ -138,12 +155,19 @@ class BusyDriver(GenericDriver):
     names are new objects in each pass. The texts are there before the pass begins.
     """
 
+    have_sizes = False
+    """Whether jobs and hosts have memory, too."""
+
     def __init__(self, hosts: Sequence[str], waiting: int) -> None:
         super().__init__("benchmark")
         self._running = [(hostname, f"running-{n}") for n, hostname in enumerate(hosts)]
         self._waiting = waiting
         self._ended = 0
         self._texts = self._answers()
+
+    def _sizes(self) -> dict[str, Any]:
+        """The memory of a job or host, as a driver reads it."""
+        return {"memory": ht.Memory.value_of("4g")} if self.have_sizes else {}
 
     def end_one(self) -> None:
         """One job more has ended, and another one runs on its host."""
@@ -163,13 +187,13 @@ class BusyDriver(GenericDriver):
         of_jobs, of_hosts = self._texts
         jobs, hosts = [], []
         for said in json.loads(of_jobs):
-            job = Job(said["name"], {"ncpus": said["ncpus"]})
+            job = Job(said["name"], {"ncpus": said["ncpus"], **self._sizes()})
             if "host" in said:
                 job.executing_hostnames = [said["host"]]
                 job.metadata["job_state"] = "running"
             jobs.append(job)
         for said in json.loads(of_hosts):
-            host = SchedulerNode(said["name"], {"ncpus": said["ncpus"]})
+            host = SchedulerNode(said["name"], {"ncpus": said["ncpus"], **self._sizes()})
             host.assign(said["job"])
             host.available["ncpus"] = said["free"]
             hosts.append(host)
@@ -350,9 +374,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--fresh", type=int, default=5)
     parser.add_argument("--turns", type=int, default=0)
+    parser.add_argument("--changing", action="store_true", help="listings of nodes change, too")
+    parser.add_argument("--sizes", action="store_true", help="jobs and hosts have memory, too")
     args = parser.parse_args()
     # as a service logs: why jobs wait is worked out for that, and not for the journal
     logging.basicConfig(filename=os.devnull, level=logging.INFO)
+    if args.changing:
+        let_listings_change()
+    BusyDriver.have_sizes = args.sizes
     now = clock.use_mock_clock()
     now.now = 1_790_000_000.0
     with cluster_of(args.nodes) as site:
