@@ -36,7 +36,7 @@ from hpc.autoscale.redaction import Hiding, redact_texts
 FILE = "last-record"
 _VERSION = 3
 
-_PLAIN: dict[str, Callable[[Any], Any]] = {
+_JSON_OF: dict[str, Callable[[Any], Any]] = {
     "jobs": job_json,
     "hosts": host_json,
     "unsatisfied": waiting_json,
@@ -48,14 +48,14 @@ class LastRecord(NamedTuple):
     """What a record said. `lists`: its lists, with digests for values that were not handed over;
     `parts`: digests of what else is written only when it has changed, by name; `remembered`: what
     the writer's owner wanted to know again, as JSON. `packed`: the lists whose rows are handed
-    over, as bytes; `known`: of what rows share, what was read of a file, as `portable`, by the `id`
-    of each."""
+    over, as bytes; `known`: what rows share that was read of a file, and what it is as
+    `portable`, by the `id` of each."""
 
     lists: Mapping[str, Rows]
     parts: Mapping[str, str]
     remembered: Mapping[str, Any]
     packed: Mapping[str, bytes]
-    known: Mapping[int, Any]
+    known: Mapping[int, tuple[Any, Any]]
 
 
 _NOTHING = LastRecord({}, {}, {}, {}, {})
@@ -75,7 +75,7 @@ def handed_over(
     before = before or _NOTHING
     every = {**before.lists, **lists}
     packed = {}
-    for name in _PLAIN.keys() & every.keys() if rows_too else ():
+    for name in _JSON_OF.keys() & every.keys() if rows_too else ():
         was = before.lists.get(name)
         if was is None or not was.are_digests:
             is_same = every[name] is was
@@ -85,7 +85,7 @@ def handed_over(
     return LastRecord(left, parts, remembered, packed, {})
 
 
-def _packed(rows: Rows, known: Mapping[int, Any]) -> bytes | None:
+def _packed(rows: Rows, known: Mapping[int, tuple[Any, Any]]) -> bytes | None:
     """Rows with what is each one's own; the different values that they share, as `portable`; and
     which of these is that of each row. None where they cannot be handed over: with objects in them,
     or a secret. `known` as in `LastRecord`."""
@@ -97,7 +97,7 @@ def _packed(rows: Rows, known: Mapping[int, Any]) -> bytes | None:
     numbers = {key: number for number, key in enumerate(values)}
     which = array("I", map(numbers.__getitem__, ids)).tobytes()
     try:
-        shared = [known[key] if key in known else _shown(value) for key, value in values.items()]
+        shared = [known[i][1] if i in known else _shown(value) for i, value in values.items()]
         return marshal.dumps((rows.keys, pairs.own, shared, which))
     except (TypeError, ValueError):
         return None
@@ -182,10 +182,10 @@ def last_record(path: Path, newest: FileEnd | None) -> LastRecord | None:
             if digest(file.read(end - begin)).hex() != found["record"]:
                 return None
         packed, names, digests = marshal.loads(body)
-        known: dict[int, Any] = {}
-        lists = {name: _handed(name, content, known) for name, content in packed.items()}
+        known: dict[int, tuple[Any, Any]] = {}
+        lists = {name: _rows_of(name, content, known) for name, content in packed.items()}
         for name, (index, values, source) in digests.items():
-            lists[name] = _digests(names[index], values, source)
+            lists[name] = _digests_of(names[index], values, source)
         return LastRecord(lists, dict(found["parts"]), dict(found["remembered"]), packed, known)
     except (OSError, AutoscaleError, AttributeError, EOFError, LookupError, RecursionError):
         return None
@@ -210,20 +210,20 @@ def _bytes_of(rows: Rows) -> bytes | None:
     return content if content.strip(b"\0") else None
 
 
-def _handed(name: str, content: bytes, known: dict[int, Any]) -> Rows:
+def _rows_of(name: str, content: bytes, known: dict[int, tuple[Any, Any]]) -> Rows:
     """The rows of a list that was handed over. What they share is noted in `known`, as `LastRecord`
     has it."""
     keys, own, said, numbers = marshal.loads(content)
     shared = list(map(restored, said))
-    known.update((id(value), each) for value, each in zip(shared, said, strict=True))
+    known.update((id(both[0]), both) for both in zip(shared, said, strict=True))
     pairs = Pairs()
     pairs.own, pairs.shared = own, list(map(shared.__getitem__, array("I", numbers)))
     if not len(keys) == len(pairs.own) == len(pairs.shared):
         raise ValueError("expected a value for each row")
-    return Rows(keys, pairs, _PLAIN[name], mark=object())
+    return Rows(keys, pairs, _JSON_OF[name], mark=object())
 
 
-def _digests(keys: list[str], values: bytes | None, source: bytes | None) -> Rows:
+def _digests_of(keys: list[str], values: bytes | None, source: bytes | None) -> Rows:
     content = bytes(SIZE * len(keys)) if values is None else values
     if len(content) != SIZE * len(keys):
         raise ValueError("expected a digest for each row")

@@ -19,13 +19,13 @@ from hpc.autoscale.node.constraints.base import Compiled, json_of
 
 _SIZE, _CONTAINER, _NEEDS = "\0size", "\0container", "\0needs"
 _SIZES: dict[str, type[ht.Size]] = {kind.__name__: kind for kind in (ht.Size, ht.Memory)}
-_PLAIN = frozenset((type(None), bool, int, float, str))
+_ATOMS = frozenset((type(None), bool, int, float, str))
 
 
 def portable(value: Any) -> Any:
     """The value, as `restored` takes it. ValueError for one with other objects in it."""
     kind: type[Any] = value.__class__
-    if kind in _PLAIN:
+    if kind in _ATOMS:
         return value
     if kind is tuple:
         if value and value[0].__class__ is str and value[0][:1] == "\0":

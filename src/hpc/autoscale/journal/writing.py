@@ -106,14 +106,14 @@ class JournalWriter:
                 last, other = None, None
             mine = None
             if other is not None or remembered is not None:
-                mine = _handed_over(record, other, remembered)
+                mine = _for_the_next(record, other, remembered)
             said = _json(document(last, record, other, mine))
             text = _hidden(said, record.hiding)
             content = packed(text.encode() + b"\n", now)
             self._place = self._directory.append(place, content)
             if mine is not None and remembered is not None:
                 if text != said:
-                    mine = _handed_over(record, other, remembered, rows_too=False)
+                    mine = _for_the_next(record, other, remembered, rows_too=False)
                 keep(self._directory.path, mine, self._place, content, record.hiding)
                 self._has_left_word = True
             elif last is None or self._has_left_word:
@@ -141,7 +141,7 @@ class JournalWriter:
         return self._directory.next_file(place) if place.end else place, False
 
 
-def _handed_over(
+def _for_the_next(
     record: Written,
     before: LastRecord | None,
     remembered: Mapping[str, Any] | None,
