@@ -246,6 +246,17 @@ def test_passes_of_processes_of_their_own_write_only_what_has_changed(
     assert stat.S_IMODE(left.stat().st_mode) & 0o007 == 0
 
 
+def test_jobs_that_came_to_an_empty_queue_are_handed_over_like_others(run, scheduler, tmp_path):
+    """And the next record, to which no job is new, has none."""
+    for jobs in ([], [a_job("1")], [a_job("1")]):
+        scheduler.jobs = jobs
+        run(**ON)
+    _, _, body = (tmp_path / "journal" / "last-record").read_bytes().partition(b"\n")
+    assert {"jobs", "unsatisfied"} & marshal.loads(body)[0].keys() == {"jobs"}
+    assert ["jobs" in line["read"] for line in lines(tmp_path)] == [False, True, False]
+    assert [[job["name"] for job in each.jobs] for each in records(tmp_path)] == [[], ["1"], ["1"]]
+
+
 def spoil(what):
     """Something that makes doubtful what the last process has left."""
 

@@ -227,4 +227,4 @@ def _digests_of(keys: list[str], values: bytes | None, source: bytes | None) -> 
     content = bytes(SIZE * len(keys)) if values is None else values
     if len(content) != SIZE * len(keys):
         raise ValueError("expected a digest for each row")
-    return Rows(keys, array("Q", content), source=source)
+    return Rows(keys, array("Q", content) if keys else [], source=source)
