@@ -124,7 +124,7 @@ class LeastCost:
         known = {s: offering_of(self.placer.bucket_of(s)) for s in self.placer.planner.candidates}
 
         def is_declared(policy: OrderPolicy) -> bool:
-            candidates, by_need, _ = arrangement(policy, known)
+            candidates, by_need, *_ = arrangement(policy, known)
             return by_need is None and list(candidates) == list(known)
 
         return {n: p for n, p in found.items() if p is declared or not is_declared(p)}

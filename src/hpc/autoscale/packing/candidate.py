@@ -174,10 +174,10 @@ class Candidate:
     def may_meet(self, expr: Expr) -> bool:
         """Whether, for all that is known of each resource alone, some node may have what an
         expression takes at least."""
-        if not self.shapes:
+        if not (shapes := self.shapes):
             return False
-        if self._index.late or self._index.entered < len(self.shapes):
-            self._index.catch_up()
+        if (index := self._index).late or index.entered < len(shapes):
+            index.catch_up()
         minima = expr.minima or self._minima(expr)
         for name, amount, sized in minima or ():
             reading = self._readings.get(name) or self._read(name)

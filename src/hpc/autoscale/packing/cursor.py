@@ -65,6 +65,7 @@ class Cursor:
         changes: ChangeLog,
         by_need: ByNeed | None = None,
         by_share: bool = False,
+        may_share: bool = True,
     ) -> None:
         self.expr = expr
         self.monotone = expr.monotone
@@ -72,7 +73,7 @@ class Cursor:
         self._by_need = by_need
         self._as_they_are = range(len(self.candidates))
         # what a job itself prefers goes before what share each part is to have
-        shares = dict.fromkeys(each.share for each in self.candidates if each.share)
+        shares = dict.fromkeys(c.share for c in self.candidates if c.share) if may_share else ()
         self._shares = () if expr.weighs else tuple(shares)
         self.shares_out = bool(self._shares)
         # the last order by shares, and what it was made of
@@ -90,15 +91,13 @@ class Cursor:
             self._openings[1, UNBOUNDED] = range(len(order))
         self._changes = changes
         self._read_shapes, self._read_reshaped = len(changes.shapes), len(changes.reshaped)
-        self._numbers = {candidate: index for index, candidate in enumerate(self.candidates)}
+        self._numbers: dict[Candidate, int] = {}
         # by candidate: whether a node may have room, and the first that may; of a monotone
         # expression all before it have refused, and refuse still
-        self._alive = bytearray(len(self.candidates))
-        self.first = [len(candidate.shapes) for candidate in self.candidates]
-        for index, candidate in enumerate(self.candidates):
-            if candidate.may_meet(expr):
-                self._alive[index] = 1
-                self.first[index] = 0
+        self._alive, self.first = bytearray(), list[int]()
+        for each in self.candidates:
+            self._alive.append(may_meet := each.may_meet(expr))
+            self.first.append(0 if may_meet else len(each.shapes))
         self._needs: list[Needs | None] = [None] * len(self.candidates)
         # shapes that take no unit, and those that do with what they look like after one, None where
         # that was not worked out yet
@@ -127,6 +126,7 @@ class Cursor:
         self._read_reshaped = len(changes.reshaped)
         if self.monotone and not lows and fresh is not None and refused.issuperset(fresh):
             return
+        self._numbers = self._numbers or {each: i for i, each in enumerate(self.candidates)}
         alive, first = self._alive, self.first
         added = self._numbers if fresh is None else changes.added[read:]
         for candidate in self._numbers.keys() & {*added, *lows}:

@@ -30,11 +30,12 @@ class Arrangement(NamedTuple):
 
     `by_need`: how that depends on what a request needs when new nodes are opened for it; None where
     it does not. `by_share`: nodes with room are looked at in the order for new nodes for one unit.
-    """
+    `may_share`: whether any of them has a part to which a share of nodes is to go."""
 
     candidates: Sequence[Candidate]
     by_need: ByNeed | None = None
     by_share: bool = False
+    may_share: bool = True
 
 
 class Planner:
@@ -100,7 +101,7 @@ class Planner:
     ) -> Sequence[Candidate]:
         """All candidates, in the order in which they are asked before what a request prefers; of a
         request, where one is given."""
-        candidates, by_need, _ = self._arranged()
+        candidates, by_need, *_ = self._arranged()
         if expr is None or request is None or by_need is None:
             return candidates
         cursor = Cursor(expr, candidates, ChangeLog(), by_need)
@@ -108,9 +109,9 @@ class Planner:
 
     def _arranged(self) -> Arrangement:
         if self._arrangement is None:
-            self._arrangement = (
-                self.arrange(self.candidates) if self.arrange else Arrangement(self.candidates)
-            )
+            found = self.arrange(self.candidates) if self.arrange else Arrangement(self.candidates)
+            may_share = any(each.share for each in self.candidates)
+            self._arrangement = found._replace(may_share=may_share)
         return self._arrangement
 
     def ranking(self, expr: Expr) -> Ranking:
