@@ -5,9 +5,11 @@ import fcntl
 import json
 import os
 import re
+import sqlite3
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from tempfile import TemporaryDirectory
 
 import pytest
 import requests
@@ -168,6 +170,16 @@ def without_the_solver():
         yield {"packing": {"objective": "cost"}}
 
 
+@contextmanager
+def a_damaged_file(key):
+    """What a key names is no database."""
+    with TemporaryDirectory() as directory:
+        path = os.path.join(directory, "state.db")
+        with open(path, "w") as file:
+            file.write("no database" * 100)
+        yield {key: path}
+
+
 NO_PROPERTY = {"select": {}, "name": "slots", "value": "node.vcpu_cnt"}
 FAILURES = [
     ("configuration", {"idle_timout": 3}, "did you mean 'idle_timeout'"),
@@ -179,6 +191,7 @@ FAILURES = [
     ("files", {"requests_file": "/"}, "is a directory"),
     ("disk", a_full_disk, "1 MB free"),
     ("files", {"lock_file": "/tmp"}, "lock_file: /tmp is a directory"),
+    ("state", lambda: a_damaged_file("requests_file"), "move it away when no create is under way"),
     ("server", {"url": "http://127.0.0.1:9"}, "no answer from CycleCloud"),
     ("server", {"url": "127.0.0.1:8081"}, "url: expected https://host[:port]"),
     ("server", {"url": None}, "url of the CycleCloud server is not set"),
@@ -203,6 +216,9 @@ WARNINGS = [
     ("files", {"metrics": {"health_file": "/no/such/x.json"}}, "metrics.health_file: there is"),
     ("files", {"journal": {"directory": "/no/such/journal"}}, "journal.directory: there is no"),
     ("disk", lambda: a_full_disk(100 * 2**20), "100 MB free"),
+    ("state", lambda: a_damaged_file("nodehistorydb"), "the next pass moves it aside"),
+    ("state", lambda: a_damaged_file("backoffdb"), "what failed before is forgotten"),
+    ("state", lambda: a_damaged_file("gangsdb"), "for which gangs nodes were asked for"),
     ("certificate", {"url": "http://cyclecloud.invalid"}, "in the clear"),
     ("quotas", {"cluster_name": "poor"}, "is 0, so nothing can be started of htc Standard_F4s_v2"),
     ("names", {"idle_timeout": {"htcc": 60, "default": 60}}, "no nodearray 'htcc'"),
@@ -266,6 +282,42 @@ def test_what_to_do_is_about_what_was_found(doctor, check, how, remedy):
     with broken(how) as config:
         assert doctor(code=1, **config)[check][0] in ("warning", "failed")
     assert doctor.remedies[check].startswith(remedy)
+
+
+@pytest.mark.parametrize("name", ["requests.db", "requests.json"])
+def test_damaged_request_ids_beside_the_history(doctor, name):
+    """Which no key names, end each pass: that fails, and nothing is moved or taken over."""
+    (doctor.home / name).write_text("{" * 100)
+    verdict, text = doctor(code=1)["state"]
+    assert verdict == "failed" and f"{doctor.home / name}: " in text
+    assert text.endswith("so look at the nodes of the cluster first")
+    assert doctor.remedies["state"] is None
+    assert (doctor.home / name).read_text() == "{" * 100
+    assert not (doctor.home / "requests.db").exists() or name == "requests.db"
+
+
+def test_request_ids_of_an_earlier_version(doctor):
+    """Are fine, and stay where they are."""
+    (doctor.home / "requests.json").write_text('["a", "b"]')
+    assert doctor()["state"] == ("ok", "nothing is remembered yet")
+    assert not (doctor.home / "requests.db").exists()
+
+
+def test_a_damaged_file_is_one_thing_to_mend(doctor):
+    """Checks that come upon the same file add no other remedy, such as for names."""
+    (doctor.home / "requestsets.db").write_text("no database")
+    said = doctor(code=1, form="table")
+    assert "let every reporter report again" in " ".join(said.split())
+    assert "What to do" not in said
+
+
+def test_a_file_of_a_later_version(doctor):
+    """Is not called damaged; what to do is said."""
+    with closing(sqlite3.connect(doctor.home / "requests.db")) as db:
+        db.execute("PRAGMA user_version = 99")
+        db.commit()
+    assert "of version 3, found another" in doctor(code=1)["state"][1]
+    assert "move away what is no file of this version" in doctor.remedies["state"]
 
 
 def test_https_where_there_is_none(doctor, simulator):

@@ -195,6 +195,17 @@ class SqliteFile:
             yield db
             db.commit()
 
+    def check(self) -> None:
+        """Raise the error of this class where the file is damaged, or is none of this form; nothing
+        is changed. That there is no file is no mistake."""
+        if not self.exists:
+            return
+        with self._opened("ro") as db:
+            self._version(db)
+            found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+        if found != "ok":
+            raise self.error(f"it is damaged ({found.splitlines()[-1]}): {self.REMEDY}")
+
     def rows(self, query: str, arguments: Sequence[Any] = (), since: int = 1) -> list[Any]:
         """The rows that a query finds; none where there is no file, or one of a version before
         `since`, which has not what is asked for."""

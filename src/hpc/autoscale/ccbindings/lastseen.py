@@ -38,7 +38,9 @@ class Look(NamedTuple):
     records: Sequence[Record]
 
 
-class _LastSeenFile(SqliteFile):
+class LastSeenFile(SqliteFile):
+    """The file at `path`."""
+
     NAME = "what clusters had"
     VERSION = 2
     TABLES = (
@@ -60,7 +62,7 @@ class LastSeen:
     """
 
     def __init__(self, path: str | None = None, read_only: bool = False) -> None:
-        self._file = _LastSeenFile(path) if path else None
+        self._file = LastSeenFile(path) if path else None
         self._read_only = read_only
         self._known: dict[str, Look] = {}
 

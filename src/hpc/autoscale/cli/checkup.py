@@ -24,6 +24,7 @@ from hpc.autoscale.cli import server_checks
 from hpc.autoscale.cli.checking import check_alone, check_with_cluster
 from hpc.autoscale.cli.drivers import GenericDriver
 from hpc.autoscale.cli.site import CheckState, Observation, Site, failed, ok, warning
+from hpc.autoscale.cli.state_checks import damaged_files
 from hpc.autoscale.errors import ConfigurationException, counted, one_line
 from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager.policies import configured_policy
@@ -219,6 +220,15 @@ def _disk(site: Site) -> Iterator[Observation]:
             yield (warning if free < DISK_IS_NEARLY_FULL else ok)(text)
 
 
+def _state(site: Site) -> Iterator[Observation]:
+    found = list(damaged_files(site.state, site.config))
+    for passes_end, text, says_what_to_do in found:
+        yield (failed if passes_end else warning)(text, remedy="" if says_what_to_do else None)
+    if not found:
+        there = sum(map(os.path.exists, site.state.values()))
+        yield ok(f"{counted(there, 'file')} can be read" if there else "nothing is remembered yet")
+
+
 CHECKS = (
     Check(
         "configuration",
@@ -247,6 +257,15 @@ CHECKS = (
         "there is room where these files are: a warning below 256 MB, a failure below 16 MB",
         "make room: without it no create or delete is recorded, so none is sent",
         _disk,
+        ("configuration", "files"),
+    ),
+    Check(
+        "state",
+        "the files in which passes remember things can be read: a failure for those of requests,"
+        " request sets, hosts on premises, weights and stops, a warning for others",
+        "let the user that runs azscale read the file; move away what is no file of this version,"
+        " when no pass runs: what is in it is forgotten then",
+        _state,
         ("configuration", "files"),
     ),
     Check(
@@ -328,8 +347,10 @@ CHECKS = (
 
 
 def examine(site: Site) -> Iterator[tuple[Check, Observation]]:
-    """Every check in turn; one that needs what has failed is skipped."""
+    """Every check in turn; one that needs what has failed is skipped. What an earlier one has found
+    too is not answered with another remedy."""
     not_passed: set[str] = set()
+    told: set[str] = set()
     for check in CHECKS:
         lacking = [name for name in check.needs if name in not_passed]
         if lacking:
@@ -343,4 +364,6 @@ def examine(site: Site) -> Iterator[tuple[Check, Observation]]:
         if any(finding.verdict is CheckState.FAILED for finding in found):
             not_passed.add(check.name)
         for finding in found:
-            yield check, finding
+            is_told = any(text in finding.text for text in told)
+            yield check, finding._replace(remedy="") if is_told else finding
+        told.update(finding.text for finding in found if finding.verdict is not CheckState.OK)

@@ -18,6 +18,7 @@ from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.config.load import load_with_duplicates
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.rehearsal.state import files_of_state
 from hpc.autoscale.util import history_file_of, lock_file_of
 
 Config = dict[str, Any]
@@ -91,9 +92,14 @@ class Site:
         files = {
             "lock_file": lock_file_of(config, os.path.join(home, "lock.file")),
             "nodehistorydb": history_file_of(config, home),
-            "requests_file": config.get("requests_file"),
+            "requests_file": self.state["requests_file"],
         }
         return {key: os.path.abspath(str(path)) for key, path in files.items() if path}
+
+    @cached_property
+    def state(self) -> dict[str, str]:
+        """The files in which passes remember things, there or not, by the key that names them."""
+        return files_of_state(self.config, self.home(self.config))
 
     @property
     def other_places(self) -> dict[str, str]:

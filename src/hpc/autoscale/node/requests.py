@@ -234,8 +234,8 @@ _MADE = (
 _CALLED_OFF = "called_off INTEGER NOT NULL DEFAULT 0"
 
 
-class _File(SqliteFile):
-    """The file of requests."""
+class RequestFile(SqliteFile):
+    """The file of requests. A list of ids in JSON beside it is of an earlier version."""
 
     NAME = "request ids"
     VERSION = 3
@@ -254,8 +254,13 @@ class _File(SqliteFile):
     ERROR = RequestLogError
     REMEDY = _REMEDY
 
+    def check(self) -> None:
+        """As of any file; so is the list of an earlier version beside it, which stays there."""
+        super().check()
+        _read_list(file_of(self.path).with_suffix(".json"))
 
-class _Memory(_File):
+
+class _Memory(RequestFile):
     """A log of requests without a file, for as long as the object lives."""
 
     def __init__(self) -> None:
@@ -304,7 +309,7 @@ class RequestLog:
         self._new_id = new_id or new_request_id
         self._begun: set[str] = set()
         self._reusable: dict[str, Sent] = {}
-        self._file: _File = _File(str(file_of(path))) if path else _Memory()
+        self._file: RequestFile = RequestFile(str(file_of(path))) if path else _Memory()
         if path:
             self._take_over(file_of(path).with_suffix(".json"))
 

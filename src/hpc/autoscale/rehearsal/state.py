@@ -33,14 +33,41 @@ from hpc.autoscale.weights.current import FILE as WEIGHTS_FILE
 
 HISTORY_FILE = "nodehistory.db"
 
-_OPTIONAL = {
+_BESIDE_THE_HISTORY = {
     "backoffdb": BACKOFF_FILE,
     "clustersdb": CLUSTERS_FILE,
     "gangsdb": GANGS_FILE,
+    "requests_file": REQUESTS_FILE,
 }
-_BESIDE_THE_HISTORY = (HOSTS_FILE, WEIGHTS_FILE)
+_NOT_TO_BE_NAMED = {"on_premises": HOSTS_FILE, "weights": WEIGHTS_FILE}
+_NAMES = {
+    **_BESIDE_THE_HISTORY,
+    **_NOT_TO_BE_NAMED,
+    "nodehistorydb": HISTORY_FILE,
+    "requestsetsdb": REQUEST_SETS_FILE,
+    "autostop.database": ledger.FILE,
+}
 # What is said of the directory that stands where a file could not be copied.
 _IN_ITS_PLACE = "it is a directory"
+
+
+def files_of_state(config: Mapping[str, Any], home: str) -> dict[str, str]:
+    """The files in which passes remember things, whether they are there or not, by the key of the
+    configuration that names one, or for which it is. `home`: where the files are that the
+    configuration does not name."""
+    directory = directory_of_files(config, home)
+    found = {
+        "nodehistorydb": history_file_of(config, home),
+        "requestsetsdb": store_path(config, home),
+        "autostop.database": ledger.ledger_path(config, home),
+    }
+    for key, name in _BESIDE_THE_HISTORY.items():
+        if key != "clustersdb" or config.get("clusters"):
+            found[key] = str(config.get(key) or os.path.join(directory, name))
+    found["requests_file"] = str(file_of(found["requests_file"]))
+    for key, name in _NOT_TO_BE_NAMED.items():
+        found[key] = os.path.join(directory, name)
+    return found
 
 
 class StateCopy:
@@ -92,32 +119,17 @@ class StateCopy:
 
     def _copied(self, config: Mapping[str, Any], home: str) -> dict[str, Any]:
         """The settings that name the copies."""
-        directory = directory_of_files(config, home)
-        store = store_path(config, home)
-        found: dict[str, Any] = {
-            "nodehistorydb": self._copy(history_file_of(config, home), HISTORY_FILE),
-            "requestsetsdb": self._copy(store, REQUEST_SETS_FILE),
-        }
-        for key, name in _OPTIONAL.items():
-            if key != "clustersdb" or config.get("clusters"):
-                found[key] = self._copy(config.get(key) or os.path.join(directory, name), name)
-        for name in _BESIDE_THE_HISTORY:
-            self._copy(os.path.join(directory, name), name)
-        requests = config.get("requests_file") or os.path.join(directory, REQUESTS_FILE)
-        found["requests_file"] = self._copy_requests(str(requests))
-        stops = ledger.ledger_path(config, home)
-        copy = self._copy(stops, ledger.FILE)
+        files = files_of_state(config, home)
+        found: dict[str, Any] = {key: self._copy(path, _NAMES[key]) for key, path in files.items()}
+        for key in _NOT_TO_BE_NAMED:
+            del found[key]
+        old = file_of(files["requests_file"]).with_suffix(".json")
+        if old.exists():  # a list of request ids of an earlier version
+            self._copy(str(old), "requests.json")
+        copy = found.pop("autostop.database")
         if (config.get("autostop") or {}).get("database"):
             found["autostop"] = {**config["autostop"], "database": copy}
         return found
-
-    def _copy_requests(self, path: str) -> str:
-        """The copy of the request ids, also of a list of them of an earlier version."""
-        site = file_of(path)
-        old = site.with_suffix(".json")
-        if old.exists():
-            self._copy(str(old), "requests.json")
-        return self._copy(str(site), REQUESTS_FILE)
 
     def _copy(self, path: str, name: str) -> str:
         copy = os.path.join(self._directory.name, name)

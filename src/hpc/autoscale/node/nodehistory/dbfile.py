@@ -102,6 +102,23 @@ def _open_to_read(path: str, uri: bool) -> sqlite3.Connection:
     return _checked(MEMORY, lambda: sqlite3.connect(MEMORY), _prepare)
 
 
+def problem_of(path: str) -> str | None:
+    """Why a pass would not go on with the history at a path, and what becomes of that; None where
+    it would, or there is none. Nothing is changed."""
+    if not os.path.exists(path):
+        return None
+    try:
+        _checked(path, lambda: connect_to_read(path), _look).close()
+    except _Unusable as unusable:
+        return (
+            f"node history {path}: it is damaged, or of another version ({unusable.version}):"
+            " the next pass moves it aside and begins a new one, in which no node was idle before"
+        )
+    except NodeHistoryError as error:
+        return str(error)
+    return None
+
+
 def _checked(
     path: str,
     connect: Callable[[], sqlite3.Connection],

@@ -1,0 +1,61 @@
+"""What `azscale doctor` looks at in the files in which passes remember things.
+
+Each is looked at by the class to which it belongs, and nothing is changed: no list of an earlier
+version is taken over, and no history is moved aside. Called by `checkup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from hpc.autoscale.autostop.ledger import Ledger
+from hpc.autoscale.backoff.file import BackoffFile
+from hpc.autoscale.ccbindings.lastseen import LastSeenFile
+from hpc.autoscale.errors import AutoscaleError, one_line
+from hpc.autoscale.gangs.file import GangFile
+from hpc.autoscale.node.nodehistory.dbfile import problem_of
+from hpc.autoscale.node.requests import RequestFile
+from hpc.autoscale.onpremises.workers import HostStates
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.weights.current import WeightsFile
+
+
+class DamagedFile(NamedTuple):
+    """A file that cannot be used. `passes_end`: because of it passes end, or delete no node; others
+    cost what they had in them. `says_what_to_do`: the text does."""
+
+    passes_end: bool
+    text: str
+    says_what_to_do: bool
+
+
+_NEEDED: Mapping[str, Callable[[str], SqliteFile]] = {
+    "requests_file": RequestFile,
+    "requestsetsdb": RequestStore,
+    "on_premises": HostStates,
+    "weights": WeightsFile,
+    "autostop.database": Ledger,
+}
+_OTHERS: Mapping[str, Callable[[str], SqliteFile]] = {
+    "backoffdb": BackoffFile,
+    "gangsdb": GangFile,
+    "clustersdb": LastSeenFile,
+}
+_OF_A_SECTION = ("on_premises", "weights")
+
+
+def damaged_files(state: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[DamagedFile]:
+    """Those of the files of `state`, by key, that a pass with this configuration cannot use."""
+    for key, kind in {**_NEEDED, **_OTHERS}.items():
+        if key not in state or (key in _OF_A_SECTION and not config.get(key)):
+            continue
+        file = kind(state[key])
+        try:
+            file.check()
+        except AutoscaleError as error:
+            text = one_line(error)
+            yield DamagedFile(key in _NEEDED, text, file.REMEDY in text)
+    if problem := problem_of(state["nodehistorydb"]):
+        yield DamagedFile(False, problem, True)
