@@ -573,11 +573,15 @@ def test_one_is_listed_as_one(site):
     ("args", "said", "code"),
     [
         ([], "expected --corecount, --instancecount or --file", 2),
-        (["--corecount=1", "--instancecount=1"], "expected TargetCount or TargetCoreCount", 1),
-        (["--corecount=-1"], "expected a whole number of 0 or more, found -1", 1),
+        (["--corecount=1", "--instancecount=1"], "--corecount or --instancecount, found both", 2),
+        (["--corecount=-1"], "--corecount: expected a whole number of 0 or more, found '-1'", 2),
+        (["--instancecount=-4"], "expected a whole number of 0 or more, found '-4'", 2),
+        (["--corecount=1", "--name=gpuu"], "found 'gpuu'; did you mean 'gpu'?", 2),
+        (["--corecount=1", "--request-set="], "request_set: expected a name, found ''", 2),
         (["--corecount=1", "--file=x"], "not both", 2),
         (["--file=/no/such"], "/no/such: there is no such file", 1),
-        (["--corecount=1", "--expiration=-3"], "expected a number of seconds of 0 or more", 1),
+        (["--corecount=1", "--expiration=-3"], "expected a number of seconds from 0 to 1e+11", 2),
+        (["--corecount=1", "--expiration=1e308"], "from 0 to 1e+11, found '1e308'", 2),
     ],
 )
 def test_a_wrong_command(site, args, said, code):

@@ -190,8 +190,18 @@ def number_type(expected: str, may_be: Callable[[float], bool]) -> Callable[[str
 
 def count_type(text: str) -> int:
     """The type of options that are a count or the number of something, from 1 on."""
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
+    return _whole(text, 1, "a whole number above 0")
+
+
+def amount_type(text: str) -> int:
+    """The type of options that are a count of something of which there may be none."""
+    return _whole(text, 0, "a whole number of 0 or more")
+
+
+def _whole(text: str, least: int, expected: str) -> int:
+    # Python refuses to read numbers of some thousands of digits
+    if not (text.isascii() and text.isdigit() and len(text) < 100 and int(text) >= least):
+        raise ArgumentTypeError(f"expected {expected}, found {text!r}")
     return int(text)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler.serving import report
+from hpc.autoscale.cli.argparser import amount_type, number_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.autoscaling import PassIncomplete, SummaryReporter, finishing
 from hpc.autoscale.cli.base import CommandLine, Config
@@ -21,8 +23,13 @@ from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import AutoscaleError, counted, unreadable
 from hpc.autoscale.explaining.words import in_time
-from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, ArrayRequest, read_arrays
-from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD
+from hpc.autoscale.requestsets.definitions import (
+    DEFAULT_NODEARRAY,
+    ArrayRequest,
+    RequestError,
+    read_arrays,
+)
+from hpc.autoscale.requestsets.recording import LEAST_SECONDS, LONGEST_SECONDS, STANDARD
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
 from hpc.autoscale.tables import OutputFormat, print_rows
 
@@ -41,6 +48,12 @@ _COLUMNS = [
 _SHORT = ["request_set", "nodearray", "wants", "state", "lapses"]
 
 
+_expiration_type = number_type(
+    f"a number of seconds from 0 to {LONGEST_SECONDS:g}",
+    lambda seconds: 0 <= seconds <= LONGEST_SECONDS,
+)
+
+
 class RequestCommands(CommandLine):
     """The command request."""
 
@@ -50,8 +63,8 @@ class RequestCommands(CommandLine):
         parser.set_defaults(read_only=False)
         add("action", nargs="?", choices=["list"], help="list: print what all request sets want")
         add("--name", help=f"the nodearray (default {DEFAULT_NODEARRAY})")
-        add("--corecount", type=int, help="so many cores of it")
-        add("--instancecount", type=int, help="so many instances of it")
+        add("--corecount", type=amount_type, help="so many cores of it")
+        add("--instancecount", type=amount_type, help="so many instances of it")
         add("--file", help="a file with a JSON list of nodearray definitions")
         add(
             "--request-set",
@@ -60,7 +73,7 @@ class RequestCommands(CommandLine):
         )
         add(
             "--expiration",
-            type=float,
+            type=_expiration_type,
             default=LEAST_SECONDS,
             metavar="SECONDS",
             help=f"how long it is wanted if not said again (default and least: {LEAST_SECONDS})",
@@ -89,7 +102,7 @@ class RequestCommands(CommandLine):
             return
         arrays = _arrays(name, corecount, instancecount, file)
         reporter = SummaryReporter(errors=False)
-        with finishing(config) as patient:
+        with finishing(config) as patient, _of_the_command_line(file is None):
             summary = report(
                 config,
                 self._state_home(config),
@@ -105,6 +118,17 @@ class RequestCommands(CommandLine):
             raise PassIncomplete(summary)
 
 
+@contextmanager
+def _of_the_command_line(is_it: bool) -> Iterator[None]:
+    """A wish that cannot be used is a mistake of the command line, where it is made of options."""
+    try:
+        yield
+    except RequestError as error:
+        if not is_it:
+            raise
+        raise CommandLineError(f"request: {error}") from error
+
+
 def _arrays(
     name: str | None, corecount: int | None, instancecount: int | None, file: str | None
 ) -> Any:
@@ -118,6 +142,8 @@ def _arrays(
         return _read(file)
     if given == (None, None):
         raise CommandLineError("request: expected --corecount, --instancecount or --file")
+    if None not in given:
+        raise CommandLineError("request: expected --corecount or --instancecount, found both")
     definition = {
         "Name": name or DEFAULT_NODEARRAY,
         "TargetCoreCount": corecount,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +18,8 @@ STANDARD = "standard"
 """The request set of reporters that name none."""
 LEAST_SECONDS = 300
 """How long a request set stands at least."""
+LONGEST_SECONDS = 1e11
+"""How long it may stand: some 3,000 years, of which dates still can tell the end."""
 
 
 class NotServedError(AutoscaleError):
@@ -72,8 +73,9 @@ def record(
 
 def _seconds(interval: object) -> float:
     is_number = isinstance(interval, int | float) and not isinstance(interval, bool)
-    if is_number and 0 <= (seconds := float(str(interval))) < math.inf:
+    if is_number and 0 <= (seconds := float(str(interval))) <= LONGEST_SECONDS:
         return max(LEAST_SECONDS, seconds)
     raise RequestError(
-        f"expiration_interval: expected a number of seconds of 0 or more, found {interval!r}"
+        f"expiration_interval: expected a number of seconds from 0 to {LONGEST_SECONDS:g}, found"
+        f" {interval!r}"
     )
