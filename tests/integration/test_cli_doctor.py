@@ -43,6 +43,10 @@ class Locking(GenericDriver):
     def new_singleton_lock(self, config):
         return NullSingletonLock()
 
+class Failing(GenericDriver):
+    def __init__(self):
+        raise KeyError("x")
+
 class Broken(GenericDriver):
     def preprocess_config(self, config):
         return config["filequeue"]["path"]
@@ -171,6 +175,16 @@ def without_the_solver():
 
 
 @contextmanager
+def a_driver_that_raises(error):
+    """When its module is imported."""
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(directory)
+        with open(os.path.join(directory, "raising.py"), "w") as file:
+            file.write(f"raise {error}")
+        yield {"driver": "raising:Driver"}
+
+
+@contextmanager
 def a_damaged_file(key):
     """What a key names is no database."""
     with TemporaryDirectory() as directory:
@@ -204,6 +218,13 @@ FAILURES = [
     ("permissions", forbidden, "HTTP 403"),
     ("clock", a_clock_that_is_wrong, "s behind ours"),
     ("driver", {"driver": "sitedriver:Drivr"}, "did you mean 'Driver'"),
+    ("driver", lambda: a_driver_that_raises("KeyError('x')"), "importing raising: KeyError: 'x'"),
+    (
+        "driver",
+        lambda: a_driver_that_raises("OSError('x')"),
+        "driver: importing raising: OSError: x",
+    ),
+    ("driver", {"driver": "sitedriver:Failing"}, "making sitedriver:Failing: KeyError: 'x'"),
     ("scheduler", {"driver": "sitedriver:Down"}, "cannot connect to server"),
     ("names", {"default_resources": [NO_PROPERTY]}, "did you mean 'vcpu_count'"),
 ]
@@ -270,6 +291,8 @@ OF_ITS_OWN = [
     ("driver", {"driver": "sitedriver:Drivr"}, "name it as package.module:Class"),
     ("driver", {"driver": "sitedriver:Picky"}, "the driver was found: correct what it says"),
     ("driver", {"driver": "sitedriver:Broken"}, "the driver was found: correct what it says"),
+    ("driver", {"driver": "sitedriver:Failing"}, "the driver was found: correct its code"),
+    ("driver", lambda: a_driver_that_raises("OSError('x')"), "the driver was found: correct its c"),
     ("files", {"lock_file": "/tmp"}, "name a file with lock_file"),
     ("files", {"nodehistorydb": "/no/such/place/x.db"}, "create the directory"),
     ("configuration", {"text": "{"}, "correct the keys that are named"),

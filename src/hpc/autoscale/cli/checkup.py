@@ -25,7 +25,7 @@ from hpc.autoscale.cli.checking import check_alone, check_with_cluster
 from hpc.autoscale.cli.drivers import GenericDriver
 from hpc.autoscale.cli.site import CheckState, Observation, Site, failed, ok, warning
 from hpc.autoscale.cli.state_checks import damaged_files
-from hpc.autoscale.errors import ConfigurationException, counted, one_line
+from hpc.autoscale.errors import ConfigurationException, counted, one_line, one_line_and_where
 from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.onpremises import ON_PREMISES
@@ -44,6 +44,11 @@ _OF_AN_UNKNOWN_LOCK = (
 _OF_A_DRIVER = (
     "the driver was found: correct what it says of the configuration, as the driver's own"
     " documentation has it"
+)
+_BY_ITS_CODE = ("driver: importing ", "driver: making ")
+_OF_ITS_CODE = (
+    "the driver was found: correct its code; the traceback of `azscale jobs --debug` has the line"
+    " at which it fails"
 )
 
 
@@ -102,10 +107,13 @@ def _driver(site: Site) -> Iterator[Observation]:
     try:
         driver, _ = site.prepared
     except Exception as error:  # noqa: BLE001  drivers are not ours
-        text = one_line(error)
-        # what keeps it from being loaded is said of this key; all else the driver says itself
-        is_loaded = not (isinstance(error, ConfigurationException) and text.startswith("driver: "))
-        yield failed(text, remedy=_OF_A_DRIVER if is_loaded else None)
+        text = one_line_and_where(error)
+        remedy: str | None = _OF_A_DRIVER
+        if text.startswith(_BY_ITS_CODE):
+            remedy = _OF_ITS_CODE
+        elif isinstance(error, ConfigurationException) and text.startswith("driver: "):
+            remedy = None  # what keeps it from being found is said of this key
+        yield failed(text, remedy=remedy)
         return
     if named or type(driver) is not GenericDriver:
         yield ok(str(named or driver.name))
@@ -360,7 +368,7 @@ def examine(site: Site) -> Iterator[tuple[Check, Observation]]:
         try:
             found = list(check.look(site))
         except Exception as error:  # noqa: BLE001  drivers are not ours; the others are looked at
-            found = [failed(one_line(error))]
+            found = [failed(one_line_and_where(error))]
         if any(finding.verdict is CheckState.FAILED for finding in found):
             not_passed.add(check.name)
         for finding in found:

@@ -11,13 +11,19 @@ import os
 import sys
 from typing import Any
 
-from hpc.autoscale.autoscaler.faults import without_exit
-from hpc.autoscale.errors import ConfigurationException, did_you_mean, while_doing
+from hpc.autoscale.autoscaler.faults import HookError, without_exit
+from hpc.autoscale.errors import (
+    AutoscaleError,
+    ConfigurationException,
+    did_you_mean,
+    while_doing,
+)
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.requestsets.dynamic import marked
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 from hpc.autoscale.util import lock_file_of
@@ -160,7 +166,8 @@ def load_driver(
     The module is looked for where Python looks, and then in `directory`. The class, or function, is
     called with the configuration if its first required parameter is called `config`, with the
     project name if that has another name, and without arguments if nothing is required.
-    ConfigurationException, which says what is wrong with `driver`, when this fails.
+    ConfigurationException, which says what is wrong with `driver`, when this fails; HookError where
+    the module raises something, and whatever the class raises.
     """
     module_name, colon, name = spec.partition(":")
     if not (module_name and colon and name):
@@ -204,6 +211,14 @@ def _module(spec: str, module_name: str, directory: str) -> Any:
             f"driver: {spec!r} cannot be imported: {problem} (looked in {place or 'sys.path'} and"
             " on sys.path)"
         ) from problem
+    except AutoscaleError:
+        raise
+    except Exception as error:
+        # of any type: nothing else tells that this is about the module
+        kind, said = type(error).__name__, on_one_line(" ".join(str(error).split()))
+        raise HookError(
+            f"driver: importing {module_name}: {f'{kind}: {said}' if said else kind}"
+        ) from error
 
 
 def _arguments(factory: Any, project_name: str, config: Config) -> tuple[Any, ...]:
