@@ -189,6 +189,7 @@ def test_fewer_nodes_than_were_asked_for(
     assert [error.phase for error in summary.errors] == errors
     for said in (*summary.notes, *map(str, summary.errors)):
         assert f"htc-2): only {created} of 2 are available" in said
+        assert "Result(" not in said
 
 
 def test_of_very_many_reasons_the_log_counts_the_others(run, scheduler, caplog):

@@ -28,6 +28,7 @@ from hpc.autoscale.node.nodehistory.draining import DrainState
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import look_again
 from hpc.autoscale.node.requests import is_elsewhere, is_old
+from hpc.autoscale.results import why_failed
 
 Names = tuple[str, ...]
 
@@ -94,7 +95,7 @@ def boot(
     if result is None:
         return outcome, []
     if not result:
-        faults.add("starting nodes", result.message)
+        faults.add("starting nodes", why_failed(result))
     found = result.nodes or []
     outcome["created"] = node_names(node for node in found if id(node) not in rested)
     outcome["started"] = node_names(node for node in found if id(node) in rested)
@@ -289,7 +290,7 @@ def delete(
     if result is None:
         return ()
     if not result:
-        faults.add("deleting nodes", result.message)
+        faults.add("deleting nodes", why_failed(result))
     deleted = list(result.nodes or [])
     if deleted:
         faults.nodes("after deleting nodes", driver.handle_post_delete, deleted)

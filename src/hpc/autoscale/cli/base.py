@@ -608,11 +608,6 @@ def begin_to_boot(nodes: Iterable[Node], config: Config) -> None:
         node.create_time_remaining = float(parse_boot_timeout(config, node))
 
 
-def why_failed(result: results.Result) -> str:
-    """The reasons of a result that is no success, for an error message."""
-    return "; ".join(result.reasons) or result.status
-
-
 def _config_at_hand(path: str | None) -> Config | None:
     """The configuration that a line being completed names; None when it cannot be used."""
     if not path:

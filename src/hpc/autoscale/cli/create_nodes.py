@@ -12,7 +12,7 @@ from typing import Any
 from hpc.autoscale.autoscaler.learning import stopping_limits
 from hpc.autoscale.ccbindings.creation_sets import plain_name
 from hpc.autoscale.cli.argtypes import json_type
-from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot, why_failed
+from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.unknown import check_is_read, check_vm_sizes
@@ -29,7 +29,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.operations import where
 from hpc.autoscale.redaction import redact
-from hpc.autoscale.results import AllocationResult, BootupResult
+from hpc.autoscale.results import AllocationResult, BootupResult, why_failed
 
 _NUMBERED = re.compile(r"[^%]*%\d{0,2}d[^%]*")
 

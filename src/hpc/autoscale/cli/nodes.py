@@ -18,7 +18,7 @@ from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to, checked_nod
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading, Readings, StaleReading
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.base import CommandLine, Config, why_failed
+from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.unknown import check_vm_sizes
 from hpc.autoscale.errors import AutoscaleError, MistakenWord
 from hpc.autoscale.explaining.words import listed
@@ -31,7 +31,7 @@ from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.operations import REFUSALS, retry_failed
 from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.plaintext import on_one_line
-from hpc.autoscale.results import NodeOperationResult
+from hpc.autoscale.results import NodeOperationResult, why_failed
 
 
 class _Insist(Action):

@@ -33,6 +33,7 @@ from hpc.autoscale.results.base import (
     unregister_all_result_handlers as unregister_all_result_handlers,
 )
 from hpc.autoscale.results.base import unregister_result_handler as unregister_result_handler
+from hpc.autoscale.results.base import why_failed as why_failed
 from hpc.autoscale.results.context import DefaultContextHandler as DefaultContextHandler
 from hpc.autoscale.results.context import ResultsHandler as ResultsHandler
 from hpc.autoscale.results.operations import BootupResult as BootupResult

@@ -197,3 +197,8 @@ class Result(ABC):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def why_failed(result: Result) -> str:
+    """The reasons of a result that is no success, as a part of a sentence."""
+    return "; ".join(result.reasons) or result.status
