@@ -12,6 +12,7 @@ from builders.one_nodearray import SIZE, simulator
 from hpc.autoscale import cli, clock
 from hpc.autoscale.cli.wide import WIDE_COLUMNS
 from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.plaintext import columns_of
 from hpc.autoscale.simulator import serve
 
 __all__ = ["simulator"]  # a fixture
@@ -25,6 +26,18 @@ class Driver(GenericDriver):
     def _read_jobs_and_nodes(self, config):
         names = [f"a-job-with-a-long-name-{number}" for number in range(8)]
         return [Job(name, {"ncpus": 1}) for name in names], []
+"""
+
+LONG_NAMES = """
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.job.job import Job
+
+class Driver(GenericDriver):
+    def _read_jobs_and_nodes(self, config):
+        names = ["長い名前" * 12, "gpu-" + "一二三" * 12, "a-long-name-" * 8]
+        return [Job(name, {"ncpus": 4 ** n}) for n, name in enumerate(names)], []
+
+Idle = GenericDriver
 """
 
 TELLTALE = """
@@ -41,7 +54,7 @@ class Driver(Silent):
 @pytest.fixture
 def azscale(simulator, tmp_path, monkeypatch, capsys):
     """Run a command in a directory with a configuration; what it prints on stdout."""
-    at_home(monkeypatch, tmp_path, tabledriver=DRIVER, telltale=TELLTALE)
+    at_home(monkeypatch, tmp_path, tabledriver=DRIVER, telltale=TELLTALE, longnames=LONG_NAMES)
     path = tmp_path / "autoscale.json"
 
     def run(*argv, code=0, **config):
@@ -88,6 +101,24 @@ def test_the_table_of_limits_fits_the_screen(azscale, monkeypatch):
     names = list(json.loads(azscale("limits"))[0])
     assert {name.upper() for name in names} < set(wide)
     assert json.loads(azscale("limits", "-F", "json", "-o", "nodearray"))[0] == {"nodearray": "htc"}
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_names_of_any_length_and_width(azscale, monkeypatch, tmp_path, width):
+    """Let no line be wider than a terminal, where a character may take two columns."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    config = {"driver": "longnames:Driver", "journal": {"directory": str(tmp_path / "journal")}}
+    wide = "長い名前" * 12
+    azscale("autoscale", **{**config, "driver": "longnames:Idle"})
+    for command in (
+        *("plan", "demand", "status", "nodes", "buckets", "limits -F table", "jobs -F table"),
+        *("journal show", f"explain {wide}", f"explain {'a-long-name-' * 8}"),
+        *(f"whatif --set price.{SIZE}=1", "requests"),
+    ):
+        lines = azscale(*command.split(), code=3 if command == "plan" else 0, **config).splitlines()
+        assert max(map(columns_of, lines), default=0) <= width, command
 
 
 @pytest.mark.parametrize("command", ["limits", "buckets"])

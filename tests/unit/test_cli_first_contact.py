@@ -138,7 +138,10 @@ def test_a_bare_command_says_what_to_do_next(typed):
         ("status --watch nan", "--watch/-w: expected 1 to 86400 seconds, found 'nan'\n"),
         ("metrics --max-age 1h", "expected a number of seconds, 0 or more, found '1h'\n"),
         ("autoscale --interval 0", "expected a number of seconds above 0, found '0'\n"),
-        ("request --corecount many", "--corecount: expected a whole number, found 'many'\n"),
+        (
+            "request --corecount many",
+            "--corecount: expected a whole number of 0 or more, found 'many'\n",
+        ),
         ("demand --bogus", "there is no option '--bogus'\n"),
         ("explain -- j -c f", "no place for '-c' behind --, where nothing is an option\n"),
     ],

@@ -1,13 +1,21 @@
 """Text from outside is one line, and acts on no terminal."""
 
 import io
+import textwrap
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
-from hpc.autoscale.plaintext import columns_of, cut_start_to, cut_to, on_its_lines, on_one_line
+from hpc.autoscale.plaintext import (
+    columns_of,
+    cut_start_to,
+    cut_to,
+    on_its_lines,
+    on_one_line,
+    wrapped,
+)
 from hpc.autoscale.results import BootupResult
 from hpc.autoscale.tables import write_rows
 
@@ -72,6 +80,50 @@ def test_a_text_is_cut_to_columns_of_a_terminal(text, width):
     shown = cut_start_to(text, width)
     assert columns_of(shown) <= width
     assert text.endswith(shown.removeprefix("…"))
+
+
+@given(
+    words=st.lists(st.text(alphabet="ab名前ñe\u0301-", min_size=1, max_size=30), max_size=8),
+    width=st.integers(6, 40),
+)
+def test_a_text_is_wrapped_by_columns_of_a_terminal(words, width):
+    """No line is wider, nothing is lost, and a line ends within a word only where that is wider."""
+    lines = wrapped(" ".join(words), width, "    ")
+    assert all(columns_of(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(words)
+    assert all(line.startswith("    ") for line in lines[1:])
+    if all(columns_of(word) <= width - 4 for word in words):
+        assert " ".join(lines).split() == words
+
+
+@given(text=st.text(alphabet="ab-  ", max_size=60), width=st.integers(6, 40))
+def test_plain_texts_are_wrapped_as_ever(text, width):
+    """As Python does it."""
+    expected = textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False)
+    assert wrapped(text, width, "  ") == expected
+
+
+def test_of_a_long_text_so_many_lines():
+    """The last of them has dots behind its last word, within the width."""
+    text = "one two three four five"
+    assert wrapped(text, 9, most=2) == ["one two", "three …"]
+    assert wrapped(text, 9, most=9) == ["one two", "three", "four five"]
+    assert wrapped("名" * 9, 6, most=2) == ["名名名", "名名…"]
+
+
+def test_a_table_that_does_not_fit_is_paragraphs():
+    """One for each row, with all of it; where cutting is enough it stays a table, also of a name
+    that is longer than an id."""
+    rows = [["名" * 25, 1, "x" * 30, None], ["b", 22, "", "yes"]]
+    stream = io.StringIO()
+    write_rows(["JOB", "NUMBER", "WHAT", "IS_PAID"], rows, stream, "table", 40)
+    first = ["名" * 20, f"    {'名' * 5}", "    NUMBER 1", f"    WHAT {'x' * 30}"]
+    assert stream.getvalue().splitlines() == [*first, "b  NUMBER 22  IS_PAID yes"]
+    stream = io.StringIO()
+    write_rows(["JOB", "NUMBER", "WHAT", "IS_PAID"], rows, stream, "table", 66)
+    heads, line, _ = stream.getvalue().splitlines()
+    assert heads.split() == ["JOB", "NUMBER", "WHAT", "IS_PAID"]
+    assert line.startswith("名" * 20 + "… ") and max(map(columns_of, (heads, line))) <= 66
 
 
 @pytest.mark.parametrize("width", [None, 40])

@@ -20,6 +20,7 @@ _UNSAFE = (
     "\ud800-\udfff\U000e0000-\U000e007f"
 )
 _ANY = f"[{_UNSAFE}]"
+_WORDS = re.compile(r"(\s*)(\S+)")
 _BUT_LINES = f"(?![\n\t])[{_UNSAFE}]"
 
 
@@ -67,16 +68,57 @@ def cut_to(text: str, width: int) -> str:
     """A text, or as much of it as so many columns take, with dots at its end."""
     if columns_of(text) <= width:
         return text
-    taken, left = 0, width - 1
-    while left >= (own := _columns(text[taken])):
-        left -= own
-        taken += 1
-    return f"{text[:taken]}…"
+    return f"{text[: _fitting(text, width - 1)]}…"
 
 
 def cut_start_to(text: str, width: int) -> str:
     """A text, or as much of its end as so many columns take, behind dots."""
     return cut_to(text[::-1], width)[::-1]
+
+
+def padded(text: str, width: int) -> str:
+    """A text with blanks behind it, so that it takes so many columns."""
+    return text + " " * (width - columns_of(text))
+
+
+def wrapped(text: str, width: int, indent: str = "", most: int | None = None) -> list[str]:
+    """The lines of a text, of so many columns at most, of which all but the first begin with
+    `indent`; with `most` no more than so many, and dots at the end where there was more. A line
+    ends between words, unless a word alone is wider than a line."""
+    lines: list[str] = []
+    line = ""
+    for gap, word in _WORDS.findall(text):
+        if line.strip() and columns_of(line + gap + word) > width >= columns_of(indent + word):
+            lines.append(line)
+            line, gap = indent, ""
+        line += gap
+        while columns_of(line + word) > width:
+            # at least one character, however narrow a line is
+            taken = max(_fitting(word, width - columns_of(line)), 0 if line.strip() else 1)
+            lines.append((line + word[:taken]).rstrip())
+            line, word = indent, word[taken:]
+        line += word
+    if line.strip():
+        lines.append(line)
+    if most is not None and len(lines) > most:
+        lines[most - 1 :] = [_with_dots(lines[most - 1], width)]
+    return lines
+
+
+def _with_dots(line: str, width: int) -> str:
+    """A line with dots behind its last word for which there is room then."""
+    while columns_of(line) > width - 2 and " " in line.strip():
+        line = line[: line.rindex(" ")].rstrip()
+    return f"{line} …" if columns_of(line) <= width - 2 else f"{line[: _fitting(line, width - 1)]}…"
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many of the first characters of a text fit into so many columns."""
+    for taken, character in enumerate(text):
+        width -= _columns(character)
+        if width < 0:
+            return taken
+    return len(text)
 
 
 def _columns(character: str) -> int:

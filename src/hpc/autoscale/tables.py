@@ -13,10 +13,18 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 from typing import Any, Literal, TextIO
 
-from hpc.autoscale.plaintext import columns_of, cut_start_to, cut_to, on_one_line
+from hpc.autoscale.plaintext import (
+    columns_of,
+    cut_start_to,
+    cut_to,
+    on_one_line,
+    padded,
+    wrapped,
+)
 
-# how narrow a column may become
-_LEAST = 8
+# how narrow a column may become; the first one holds an id
+_LEAST, _LEAST_OF_FIRST = 8, 40
+_INDENT = "    "
 
 OutputFormat = Literal["json", "table", "table_headerless"]
 
@@ -50,7 +58,8 @@ def write_rows(
     """Write the headers as they are, and the rows.
 
     With `width`, the widest columns of a table are cut until it has no more characters in a line;
-    the first column, by which people find a row, stays whole.
+    the first column, by which people find a row, stays whole up to an id's length. Where that is
+    not enough, each row is a paragraph: its first value, and the others behind their headers.
     """
     if output_format == "json":
         objects = [dict(zip(headers, row, strict=False)) for row in rows]
@@ -62,6 +71,9 @@ def write_rows(
         widths = calculate_column_widths(headers, cells)
         if width is not None and output_format == "table":
             widths = _narrowed(widths, headers, width)
+            if sum(widths) + len(widths) - 1 > width:
+                _write_paragraphs(headers, cells, stream, width)
+                return
             cuts = list(map(_best_cut, widths, zip(*cells, strict=True))) if cells else []
             cells = [
                 list(map(_within, widths, line, row, cuts))
@@ -69,7 +81,7 @@ def write_rows(
             ]
         lines = cells if output_format == "table_headerless" else [list(headers), *cells]
         for line in lines:
-            text = " ".join(map(_padded, line, widths))
+            text = " ".join(map(padded, line, widths))
             stream.write((text if width is None else text.rstrip()) + "\n")
     stream.flush()
 
@@ -89,11 +101,13 @@ def _narrowed(widths: Sequence[int], headers: Sequence[str], width: int) -> list
     """The widths of columns that fit into a line, as far as headers and the first column allow."""
     fitting = list(widths)
     least = [max(len(header), _LEAST) for header in headers]
+    least[:1] = [max(*least[:1], _LEAST_OF_FIRST)]
     while sum(fitting) + len(fitting) - 1 > width:
-        room = [(now, i) for i, now in enumerate(fitting) if i and now > least[i]]
+        room = [(now, i) for i, now in enumerate(fitting) if now > least[i]]
         if not room:
             break
-        fitting[max(room)[1]] -= 1
+        # the first one comes last
+        fitting[max(room, key=lambda each: (each[1] > 0, each))[1]] -= 1
     return fitting
 
 
@@ -122,8 +136,23 @@ def _within(width: int, cell: str, value: Any, cut: Cut) -> str:
     return cut(cell, width)
 
 
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - columns_of(cell))
+def _write_paragraphs(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO, width: int
+) -> None:
+    """Write a paragraph for each row; values that are empty are left out. Without rows, the headers
+    are all that there is."""
+    lines: list[str] = []
+    for first, *others in rows or [[" ".join(headers)]]:
+        line = first
+        for header, cell in zip(headers[1:], others, strict=False):
+            if cell and columns_of(f"{line}  {header} {cell}") <= width:
+                line += f"  {header} {cell}"
+            elif cell:
+                lines += wrapped(line, width, _INDENT)
+                line = f"{_INDENT}{header} {cell}"
+        lines += wrapped(line, width, _INDENT)
+    stream.writelines(f"{line}\n" for line in lines)
+    stream.flush()
 
 
 _MOST_WRITTEN_OUT = 1e15

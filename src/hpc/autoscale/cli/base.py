@@ -359,10 +359,6 @@ class CommandLine(ABC):
             self._width = table_width()
         return short or list(self._columns_by_default_of(config, cmd))
 
-    def _cut_nothing(self) -> None:
-        """Let the lines of the next table be as long as they are."""
-        self._width = None
-
     def _table_columns(self, config: Config, cmd: str | None) -> list[str]:
         """The columns of tables that fit on a screen; empty where they are those by default."""
         return []

@@ -14,6 +14,7 @@ from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
+from hpc.autoscale.cli.painting import folded
 from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_vm_sizes
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
@@ -23,10 +24,10 @@ from hpc.autoscale.node.limits import NO_SUCH_LIMIT, BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import live_resources
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import on_one_line, shorten
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.regions import Weights, configured_weights
-from hpc.autoscale.util import json_dump
+from hpc.autoscale.util import json_dump, partition
 
 _BUCKET_COLUMNS = [
     "nodearray",
@@ -79,17 +80,21 @@ class ClusterCommands(CommandLine):
         buckets = [b for b, offered in asked if all(map(offered.satisfies, constraints))]
         self._say_if_nothing(buckets, constraints, every)
         columns = self._columns(config, output_columns, "buckets", output_format)
+        why: dict[str, list[NodeBucket]] = {}
         if not output_columns:
             columns = columns if self._is_short else list(_columns_of(config, buckets))
+            why = partition([b for b in buckets if held[id(b)]], lambda b: str(held[id(b)]))
             more = {
                 "region_weight": weights is not None,
-                "backoff": any(held[id(b)] for b in buckets),
+                "backoff": bool(why) and self._width is None,
             }
             columns = list(dict.fromkeys([*columns, *(name for name in more if more[name])]))
-            if more["backoff"]:
-                self._cut_nothing()  # why is worth a long line
         rows = (_as_printed(shown[id(bucket)], output_format or "table") for bucket in buckets)
         self._print_nodes(rows, columns, output_format, long, node_mgr)
+        if self._width is not None:  # no column of a screen is as wide as these
+            for text, resting in why.items():
+                names = shorten(dict.fromkeys(f"{b.nodearray}/{b.vm_size}" for b in resting))
+                print(folded(f"{names}: {text}", sys.stdout))
         check_cluster(node_mgr)
 
     def _columns_by_default_of(self, config: Config, command: str | None) -> list[str]:

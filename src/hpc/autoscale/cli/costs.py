@@ -16,7 +16,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.painting import table_width
+from hpc.autoscale.cli.painting import folded, table_width
 from hpc.autoscale.config.clusters import members_of, qualified
 from hpc.autoscale.config.secrets import of_its_own
 from hpc.autoscale.cost.formats import az_array_hourly_retail_t, az_array_retail_t
@@ -79,7 +79,7 @@ class CostCommands(CommandLine):
             columns = [*(["start"] if hourly else []), *_IN_TABLES]
         printed = [[_shown(row, column, output_format) for column in columns] for row in rows]
         print_rows(columns, printed, sys.stdout, output_format or "table", table_width())
-        warn("%s", _total(rows, since, until))
+        warn(folded(_total(rows, since, until), sys.stderr))
         if failed:
             raise AutoscaleError("; ".join(failed))
 

@@ -6,7 +6,6 @@ Only `azscale` has it. What it looks at is in `checkup`; here it is run and prin
 from __future__ import annotations
 
 import json
-import textwrap
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
@@ -21,7 +20,7 @@ from hpc.autoscale.cli.places import FoundConfig
 from hpc.autoscale.cli.site import CheckState, Observation, Site
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import on_one_line, wrapped
 from hpc.autoscale.tables import OutputFormat
 
 _STYLES = {CheckState.WARNING: "change", CheckState.FAILED: "go", CheckState.SKIPPED: "faint"}
@@ -93,7 +92,7 @@ def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
             continue
         style = _STYLES.get(finding.verdict, "plain")
         text = on_one_line(f"{finding.of}: {finding.text}" if finding.of else finding.text)
-        lines = textwrap.wrap(text, width - _INDENT, break_on_hyphens=False) or [""]
+        lines = wrapped(text, width - _INDENT) or [""]
         print_painted(f"{finding.verdict:8} {check.name:13} {lines[0]}", style)
         for line in lines[1:]:
             print_painted(" " * _INDENT + line, style)
@@ -104,6 +103,6 @@ def _print_lines(found: Sequence[tuple[Check, Observation]]) -> None:
     if remedies:
         print("\nWhat to do:")
     for name, remedy in remedies:
-        lines = textwrap.wrap(remedy, width - _INDENT, break_on_hyphens=False)
+        lines = wrapped(remedy, width - _INDENT)
         for head, line in zip([name, *[""] * len(lines)], lines, strict=False):
             print(f"         {head:13} {line}")

@@ -4,7 +4,6 @@ them, as text or as JSON."""
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from hpc.autoscale.cli.painting import table_width, text_width
 from hpc.autoscale.columns import row_order
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import on_one_line, wrapped
 from hpc.autoscale.results import Result
 from hpc.autoscale.tables import OutputFormat, print_rows
 from hpc.autoscale.util import json_or_text
@@ -142,7 +141,7 @@ def _print_reason(reason: Reason, long: bool) -> None:
     lines = list(reason.lines) or [""]
     if not long:
         room = max(20, text_width() - len(prefix))
-        lines = [part for line in lines for part in textwrap.wrap(line, room) or [""]]
+        lines = [part for line in lines for part in wrapped(line, room) or [""]]
     for line in lines:
         print(prefix + line)
         prefix = " " * len(prefix)

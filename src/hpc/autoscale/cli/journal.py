@@ -18,7 +18,7 @@ from hpc.autoscale.autoscaler.journaling import check_written, journal_path
 from hpc.autoscale.cli.argparser import count_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
-from hpc.autoscale.cli.painting import folded
+from hpc.autoscale.cli.painting import folded, table_width
 from hpc.autoscale.cli.parsing import takes_path
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import AutoscaleError, counted
@@ -118,7 +118,7 @@ class JournalCommands(CommandLine):
             print()
             return
         rows = showing.rows(records, last[0] if len(last) > most else None)
-        print_rows(showing.COLUMNS, rows, sys.stdout, output_format or "table")
+        print_rows(showing.COLUMNS, rows, sys.stdout, output_format or "table", table_width())
 
     def _show_one(self, found: Journal, number: int, output_format: OutputFormat | None) -> None:
         record = next((each for each in found if each.number == number), None)

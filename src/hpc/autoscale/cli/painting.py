@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import textwrap
 from typing import Any, TextIO
+
+from hpc.autoscale.plaintext import wrapped
 
 _COLOURS = {"come": "32", "change": "33", "go": "31", "warn": "1;33", "faint": "2", "title": "1"}
 
@@ -41,7 +42,7 @@ def folded(line: str, stream: TextIO) -> str:
     """A line as it is for programs, which read lines whole; for a terminal, several that fit."""
     if not stream.isatty():
         return line
-    return textwrap.fill(line, screen_width(), subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(wrapped(line, screen_width(), "    "))
 
 
 def is_coloured(stream: Any) -> bool:

@@ -6,7 +6,6 @@ plan is not decided here. Called by the commands plan, apply, demand and autosca
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, TextIO
 
@@ -14,7 +13,7 @@ from hpc.autoscale.cli.painting import print_painted, text_width
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.hpctypes import name_order
-from hpc.autoscale.plaintext import on_one_line, shorten
+from hpc.autoscale.plaintext import columns_of, on_one_line, padded, shorten, wrapped
 from hpc.autoscale.rehearsal import Cost, PlannedChange, Rehearsal
 from hpc.autoscale.rehearsal.changes import without_moot
 
@@ -89,8 +88,8 @@ def _lines_of_group(group: Sequence[PlannedChange], width: int) -> Iterator[Line
     head = f"{sign} {first.action.replace('_', ' '):<7} {on_one_line(what)}"
     price = _price(group)
     room = width - _PRICE
-    if len(head) <= room:
-        yield style, f"{head:<{room}}{price:>{_PRICE}}".rstrip()
+    if columns_of(head) <= room:
+        yield style, f"{padded(head, room)}{price:>{_PRICE}}".rstrip()
     else:
         yield from _wrapped(style, f"{head} {price}".rstrip(), width, "          ")
     yield from _wrapped("plain", f"    {_why(group)}", width, "    ")
@@ -154,10 +153,5 @@ def _waiting(found: Rehearsal, width: int, judge_all: bool) -> Iterator[Line]:
 
 
 def _wrapped(style: Style, text: str, width: int, indent: str) -> Iterator[Line]:
-    text = on_one_line(text)
-    lead = text[: len(text) - len(text.lstrip())]
-    wrapped = textwrap.wrap(
-        text.strip(), width, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False
-    )
-    for line in wrapped:
+    for line in wrapped(on_one_line(text), width, indent):
         yield style, line

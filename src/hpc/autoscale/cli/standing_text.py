@@ -6,7 +6,6 @@ style; who prints them decides what a style looks like. Called by `status`.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.limit_words import limit_in_words
 from hpc.autoscale.explaining.words import ago, in_time
 from hpc.autoscale.lockstate import Lock, LockState
-from hpc.autoscale.plaintext import cut_to, on_one_line
+from hpc.autoscale.plaintext import columns_of, cut_to, on_one_line, padded, wrapped
 
 WIDE = 150
 """From how many characters on there are two columns."""
@@ -97,7 +96,7 @@ def _screen(standing: Standing, width: int, room: Room) -> list[Line]:
 
 def problem_lines(problem: str, width: int) -> list[Line]:
     """Why a look has failed, in at most so many lines as the foot of a screen may have."""
-    return [Line(line, "bad") for line in _wrapped(on_one_line(problem), width, 4)]
+    return [Line(line, "bad") for line in wrapped(on_one_line(problem), width, most=4)]
 
 
 def _harmless(line: Line) -> Line:
@@ -131,7 +130,7 @@ def _head(standing: Standing, width: int) -> Iterator[Line]:
     yield from _said_of_error(standing, width)
     if not fits:
         unknown = standing.lock.state is Lock.UNKNOWN
-        for line in _wrapped(lock, width, 2):
+        for line in wrapped(lock, width, most=2):
             yield Line(line, "warn" if unknown else "plain")
     yield Line(cut_to(_said_of_cost(standing), width))
     if standing.nodes["planned"]:
@@ -155,7 +154,7 @@ def _said_of_error(standing: Standing, width: int) -> Iterator[Line]:
     text = on_one_line(end.error)
     if end.last_good is not None:
         text += f" (the last good one began {ago(standing.at - end.last_good)})"
-    for line in _wrapped(text, width - 2, 3):
+    for line in wrapped(text, width - 2, most=3):
         yield Line(f"  {line}", "bad")
 
 
@@ -202,11 +201,11 @@ def _nodes(standing: Standing, width: int, room: Room) -> list[Line]:
         widths = [max(len(figure), 4) for figure in total]
     space = max(_NAMED_AT_LEAST, width - sum(widths) - len(widths))
     rows = sorted(standing.buckets, key=lambda each: -sum(each.nodes.values()))[: room.buckets]
-    named = min(space, max(len("  all"), *(len(f"  {row.bucket}") for row in rows)))
+    named = min(space, max(len("  all"), *(columns_of(f"  {row.bucket}") for row in rows)))
 
     def row_of(name: str, cells: Iterable[str]) -> str:
         cut = (f"{cut_to(cell, w):>{w}}" for cell, w in zip(cells, widths, strict=True))
-        return cut_to(f"{cut_to(name, named):{named}} {' '.join(cut)}", width)
+        return cut_to(f"{padded(cut_to(name, named), named)} {' '.join(cut)}", width)
 
     lines = [Line(row_of("nodes", head), "title")]
     for row in rows:
@@ -236,7 +235,7 @@ def _limits(standing: Standing, width: int, room: Room) -> list[Line]:
         filled = round(share * bar)
         planned = "" if not each.planned else f" +{each.planned:,}"
         drawn = "#" * filled + "." * (bar - filled)
-        text = f"  {cut_to(name, space):{space}} {figure:>{wide}} {drawn}{planned}"
+        text = f"  {padded(cut_to(name, space), space)} {figure:>{wide}} {drawn}{planned}"
         lines.append(Line(cut_to(text, width), "warn" if share >= 1 else "plain"))
     more = len(standing.limits) - len(shown)
     if more > 0:
@@ -262,7 +261,9 @@ def _share(limit: LimitStanding, planned: int = 0) -> float:
 def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
     jobs = standing.jobs
     head = f"jobs: {jobs['run']} running, {jobs['will_start']} waiting for nodes or a place"
-    lines = [Line(line, "title") for line in _wrapped(f"{head}, {jobs['stuck']} stuck", width, 2)]
+    lines = [
+        Line(line, "title") for line in wrapped(f"{head}, {jobs['stuck']} stuck", width, most=2)
+    ]
     if jobs["served"]:
         lines.append(Line(f"  request sets: {counted(jobs['served'], 'wish')} served", "faint"))
     if jobs["workers"]:
@@ -278,7 +279,7 @@ def _jobs(standing: Standing, width: int, room: Room) -> list[Line]:
 
 def _item(text: str, width: int, style: str, most: int) -> Iterator[Line]:
     """A text in so many lines at most, of which all but the first begin further right."""
-    lines = _wrapped(on_one_line(text), width - 4, most) or [""]
+    lines = wrapped(on_one_line(text), width - 4, most=most) or [""]
     yield Line(f"  {lines[0]}", style)
     for line in lines[1:]:
         yield Line(f"    {line}")
@@ -303,11 +304,6 @@ def _list(title: str, items: Sequence[str], width: int, style: str, most: int) -
     return lines
 
 
-def _wrapped(text: str, width: int, most: int) -> list[str]:
-    """A text in lines, at most so many."""
-    return textwrap.wrap(text, width, max_lines=most, placeholder=" …", break_on_hyphens=False)
-
-
 def _with_blanks(parts: Iterable[list[Line]]) -> list[Line]:
     """Parts one below the other, with a blank line between them."""
     lines: list[Line] = []
@@ -321,12 +317,12 @@ def _beside(left: Sequence[Line], right: Sequence[Line], width: int) -> list[Lin
     rows = max(len(left), len(right))
     blank = [Line("")] * rows
     return [
-        Line(f"{a.text:{width}}{' ' * _GAP}", a.style, b)
+        Line(padded(a.text, width + _GAP), a.style, b)
         for a, b in zip([*left, *blank][:rows], [*right, *blank][:rows], strict=True)
     ]
 
 
 def _ends(left: str, right: str, width: int) -> str:
     """Two texts at the ends of a line, or one after the other where they do not fit."""
-    room = width - len(left) - len(right)
+    room = width - columns_of(left) - columns_of(right)
     return f"{left}{' ' * room}{right}" if room >= 2 else cut_to(f"{left}  {right}", width)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-import textwrap
 from argparse import ArgumentParser
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,7 +23,7 @@ from hpc.autoscale.cli.plan_text import SIGNS
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.journal import Journal
-from hpc.autoscale.plaintext import on_one_line
+from hpc.autoscale.plaintext import columns_of, on_one_line, padded, wrapped
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
 from hpc.autoscale.rehearsal.otherwise import Otherwise
 from hpc.autoscale.rehearsal.recorded import RecordedSite, record_in
@@ -202,33 +201,37 @@ def _lines(
     still waits."""
     for name, settings in zip(names, asked, strict=True):
         head = "What if" if len(names) == 1 else f"What if ({name})"
-        yield from textwrap.wrap(f"{head}: {on_one_line(', '.join(settings))}", width)
-    at_once = max(1, (width - _LABEL) // _VALUE - 1)
+        yield from wrapped(f"{head}: {on_one_line(', '.join(settings))}", width)
+    label = max(0, min(_LABEL, width - 2 * _VALUE))
+    at_once = max(1, (width - label) // _VALUE - 1)
     for first in range(0, len(then), at_once):
         part = slice(first, first + at_once)
         yield ""
-        yield from _table([now, *then[part]], ["now", *names[part]])
+        for row in _table([now, *then[part]], ["now", *names[part]]):
+            yield from _row(row, label, width)
     for name, each in zip(["now", *names], [now, *then], strict=True):
         yield from _waiting(name if name in ("now", "then") else f"in {name}", each, width)
 
 
-def _table(cases: Sequence[_Case], names: Sequence[str]) -> Iterator[str]:
-    yield _row("", *names)
-    yield _row("jobs placed", *(f"{each.placed} of {each.jobs}" for each in cases))
-    yield _row("nodes after the pass", *(str(each.nodes) for each in cases))
+def _table(cases: Sequence[_Case], names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The rows of the table: a label, and a figure for each case."""
+    yield "", *names
+    yield "jobs placed", *(f"{each.placed} of {each.jobs}" for each in cases)
+    yield "nodes after the pass", *(str(each.nodes) for each in cases)
     for action, bucket in dict.fromkeys(key for each in cases for key in each.counts):
         figures = (str(each.counts.get((action, bucket), 0)) for each in cases)
-        yield _row(f"  {SIGNS[action][0]} {action} {bucket}", *figures)
-    yield _row("nodes cost per hour", *map(_dollars, cases))
+        yield f"  {SIGNS[action][0]} {action} {bucket}", *figures
+    yield "nodes cost per hour", *map(_dollars, cases)
 
 
-def _row(label: str, *values: str) -> str:
-    """A label with its figures, which are below it where it is long."""
-    shown = on_one_line(label)
-    cells = "".join(f"{value:>{_VALUE}}" for value in values)
-    if len(shown) <= _LABEL:
-        return f"{shown:<{_LABEL}}{cells}".rstrip()
-    return f"{shown}\n{'':<{_LABEL}}{cells}"
+def _row(row: Sequence[str], label: int, width: int) -> Iterator[str]:
+    """A row in lines: the figures are below its label where that takes more columns than
+    `label`."""
+    shown, cells = on_one_line(row[0]), "".join(f"{value:>{_VALUE}}" for value in row[1:])
+    if columns_of(shown) > label:
+        yield from wrapped(shown, width, "    ")
+        shown = ""
+    yield f"{padded(shown, label)}{cells}".rstrip()
 
 
 def _dollars(each: _Case) -> str:
@@ -241,4 +244,4 @@ def _waiting(name: str, each: _Case, width: int) -> Iterator[str]:
     yield f"What waits {name}:{'' if each.waiting else ' nothing'}"
     for kind, text in each.details:
         said = f"  ! {text}" if kind == "error" else f"  {text}"
-        yield from textwrap.wrap(said, width, subsequent_indent="    ")
+        yield from wrapped(said, width, "    ")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
+from hpc.autoscale.plaintext import wrapped
 from hpc.autoscale.results.verdicts import Verdict
 
 _WIDTH = 80
@@ -34,11 +34,4 @@ def lines_of(verdict: Verdict, width: int = _WIDTH, is_folded: bool = False) -> 
 
 
 def _folded(text: str, width: int, first: str, rest: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=first if rest is None else rest,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return wrapped(first + text, width, first if rest is None else rest)
