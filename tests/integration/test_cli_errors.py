@@ -629,7 +629,7 @@ def test_an_encoding_that_has_not_all_characters(azscale):
     assert result.stderr == ""
     result = azscale("buckets", "--help", env=env)
     assert (result.returncode, result.stderr) == (0, "")
-    assert "name=value[,value\\u2026]" in result.stdout
+    assert "name=value[,value...]" in result.stdout
 
 
 def test_a_check_says_nothing_but_what_it_finds(azscale):

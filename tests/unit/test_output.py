@@ -50,6 +50,15 @@ def test_the_stream_of_the_caller_stays_open(monkeypatch, tmp_path):
     assert (tmp_path / "stdout").read_text() == "ours\ntheirs\n"
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_characters_that_an_encoding_has_not(encoding):
+    """Are escapes, but for the mark of what is cut, which is three dots."""
+    program = PROGRAM.replace('"x" * 1_000_000', '"Standard_F4… 名前…"')
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment)
+    assert done.stdout == rb"Standard_F4... \u540d\u524d..."
+
+
 def test_a_line_is_written_at_once():
     """With PYTHONUNBUFFERED, as those expect who ask for it."""
     program = PROGRAM.replace('"x" * 1_000_000', '"one\\n"').replace("flush()", "x = input()")

@@ -1,11 +1,13 @@
 """What a command does with output that its caller's streams do not take: they are closed, have no
 such characters, or cannot be written, as on a full disk."""
 
+import codecs
 import io
 import os
 import sys
 from typing import Any, TextIO
 
+_SHOWN = "hpc.autoscale.shown"
 CLOSED = "standard output is closed: nothing was printed"
 """What to say where `is_lost` of stdout."""
 
@@ -13,9 +15,11 @@ CLOSED = "standard output is closed: nothing was printed"
 def prepare_streams() -> None:
     """Let what is written to a stream that the caller has closed go nowhere, as in `azscale
     autoscale >&-`: a pass is not lost for it. Let characters that the caller's encoding has not be
-    shown as escapes, and not end a command: names of jobs, and the mark of what is cut. Let each
-    write be of the whole text or an error, also with PYTHONUNBUFFERED; and on stderr let nothing be
-    an error, as on a disk that is full: no command is given up for what is said about it."""
+    shown as escapes, and not end a command, as in names of jobs; the mark of what is cut is three
+    dots then. Let each write be of the whole text or an error, also with PYTHONUNBUFFERED; and on
+    stderr let nothing be an error, as on a disk that is full: no command is given up for what is
+    said about it."""
+    codecs.register_error(_SHOWN, _shown)
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
     for name in ("stdout", "stderr"):
@@ -29,7 +33,16 @@ def prepare_streams() -> None:
             elif isinstance(stream.buffer, io.FileIO):
                 stream = _by_lines(stream, io.FileIO)
             setattr(sys, name, stream)
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=_SHOWN)
+
+
+def _shown(problem: UnicodeError) -> tuple[str | bytes, int]:
+    """What stands for the first character that an encoding has not, and where to go on."""
+    if isinstance(problem, UnicodeEncodeError) and problem.object[problem.start] == "…":
+        return "...", problem.start + 1
+    if isinstance(problem, UnicodeEncodeError):
+        problem.end = problem.start + 1
+    return codecs.backslashreplace_errors(problem)
 
 
 def _raw_of(stream: TextIO) -> object:
