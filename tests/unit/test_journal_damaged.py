@@ -261,6 +261,15 @@ def test_a_record_whose_parts_have_another_form_is_named_by_every_reader(
     assert code == 3 and out.splitlines()[-1].startswith("4 passes: ") and said in err
 
 
+def test_a_job_that_wants_more_than_there_can_be(journal):
+    """Is read as it was written."""
+    rows = [["a", {**DUMMY, "missing": 10**30}]]
+    made = {"version": 1, "at": 5e8, "lists": {"unsatisfied": {"set": rows}}}
+    compressed_again(journal, lambda text: text + json.dumps(made).encode() + b"\n")
+    found = Journal(journal)
+    assert (list(found)[-1].did["unsatisfied"][0]["missing"], found.problems) == (10**30, [])
+
+
 def test_what_is_null_in_a_record_is_not_there(journal, azscale):
     nulls = '{"version": 1, "at": 5e8, "whole": true, "did": null, "read": null, "decided": null}'
     compressed_again(journal, lambda text: text + nulls.encode() + b"\n")
@@ -287,6 +296,18 @@ ODD = [
     ({"decided": [{"jobs": [7]}]}, "decided[0].jobs[0]: expected a text, found 7"),
     ({"doors": {"calls": [{}]}}, "doors.calls[0]: it has no door"),
     ({"doors": {"calls": [{"door": "hook", "name": []}]}}, "doors.calls[0].name: expected a text"),
+    (
+        {"doors": {"calls": [{"door": "command", "call": "create_nodes", "id": []}]}},
+        "doors.calls[0].id: expected a text, a number, true, false or null, found []",
+    ),
+    (
+        {"doors": {"calls": [{"door": "command", "call": "create_nodes", "answer": "x"}]}},
+        "doors.calls[0].answer: expected an object, found 'x'",
+    ),
+    (
+        {"doors": {"calls": [{"door": "nodes", "nodes": {"set": [[5, {}]]}}]}},
+        "doors.calls[0].nodes: a key: expected a text, found 5",
+    ),
     ({"doors": {"clock": ["x"]}}, "doors.clock[0]: expected a number, found 'x'"),
     ({"doors": {"senders": ["x"]}}, "doors.senders[0]: expected a host, a process"),
 ]
@@ -315,6 +336,15 @@ def test_a_value_that_cannot_be_is_named_by_every_reader(journal, tmp_path, azsc
     [
         ({"read": {"jobs": {"set": [["7", 7]]}}}, "read.jobs: 7: expected an object, found 7"),
         ({"read": {"nodes": {"set": [[7, {}]]}}}, "read.nodes: a key: expected a text, found 7"),
+        (
+            {"read": {"nodes": {"gone": ["x"]}}},
+            "what was there before: it names the row 'x', which is not there",
+        ),
+        (
+            {"read": {"nodes": {"set": 7}}},
+            "expected an object with rows as [key, row] under all or set, and keys and places under"
+            " gone, at and order, found {'set': 7}",
+        ),
         (
             {"read": {"hosts": {"set": [["a", {"hostname": "a", "job-ids": 7}]]}}},
             "read.hosts: a.job-ids: expected a list, found 7",

@@ -295,6 +295,14 @@ def without(record, door):
     return doors(record, calls=[c for c in record.doors["calls"] if c["door"] != door])
 
 
+def answered(record, **answer):
+    """The record with another answer to the create."""
+    calls = [
+        {**c, "answer": answer} if c["door"] == "command" else c for c in record.doors["calls"]
+    ]
+    return doors(record, calls=calls)
+
+
 def given(record, names):
     """The record with other nodes that were joined."""
     return doors(record, lists={**record.doors["lists"], "given:add_nodes_to_cluster": names})
@@ -311,6 +319,11 @@ def given(record, names):
         (
             lambda r: doors(r, calls=[*r.doors["calls"], {"door": "listing", "id": "x"}]),
             "it does not ask for listing x, which the recorded pass did",
+        ),
+        (
+            lambda r: answered(r, operationId=7, sets="x"),
+            "starting nodes: NodeCreationResult: operationId: expected a string, found 7 (int);"
+            " sets: expected a list, found 'x' (str)",
         ),
         (lambda r: given(r, ["a", "b", "c", "d"]), "more and a, b, c and 1 others less"),
         (lambda r: given(r, []), "and no node less"),

@@ -7,6 +7,7 @@ Pure: nothing here knows what the rows are.
 
 from __future__ import annotations
 
+import reprlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -354,9 +355,20 @@ def changed(before: Mapping[str, Any], what: Mapping[str, Any] | None) -> dict[s
     """
     try:
         return _changed(before, what)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        problem = f"{type(error).__name__}: {error}"
-        raise JournalError(f"a change does not fit what was there before ({problem})") from None
+    except KeyError as error:
+        problem = f"it names the row {error}, which is not there"
+    except _Misfit as error:
+        problem = str(error)
+    except (AttributeError, IndexError, TypeError, ValueError):
+        problem = (
+            "expected an object with rows as [key, row] under all or set, and keys and places under"
+            f" gone, at and order, found {reprlib.repr(what)}"
+        )
+    raise JournalError(f"a change does not fit what was there before: {problem}")
+
+
+class _Misfit(ValueError):
+    """A change of the right form that is one of something else."""
 
 
 def _changed(before: Mapping[str, Any], what: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -376,17 +388,17 @@ def _changed(before: Mapping[str, Any], what: Mapping[str, Any] | None) -> dict[
         first, keys = what["order"]
         order = list(after)
         if set(order[first : first + len(keys)]) != set(keys):
-            raise ValueError("other rows would move")
+            raise _Misfit("other rows would move")
         order[first : first + len(keys)] = keys
         after = {key: after[key] for key in order}
     return after
 
 
 def _inserted(stayed: Sequence[str], added: Sequence[str], places: Sequence[int]) -> list[str]:
-    """Rows that stayed, with those that were added at these places. ValueError for other places."""
+    """Rows that stayed, with those that were added at these places. _Misfit for other places."""
     order = list(stayed)
     for place, key in zip(places, added, strict=True):
         if not 0 <= place <= len(order):
-            raise ValueError("a row would stand nowhere")
+            raise _Misfit("a row would stand nowhere")
         order.insert(place, key)
     return order

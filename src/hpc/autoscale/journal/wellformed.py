@@ -11,6 +11,7 @@ as long.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from hpc.autoscale.journal.errors import JournalError
@@ -20,6 +21,8 @@ Check = Callable[[Any, str], None]
 
 _MOST = 2**53
 """No number in a record is as large."""
+_MOST_COUNTED = 10**300
+"""No count is; somebody may want more of something than there can be, and counts are whole."""
 
 
 def check_config(config: Mapping[str, Any]) -> None:
@@ -66,7 +69,7 @@ def _number(value: Any, where: str) -> None:
 
 
 def _count(value: Any, where: str) -> None:
-    if not isinstance(value, int) or not 0 <= value < _MOST:
+    if not isinstance(value, int) or not 0 <= value < _MOST_COUNTED:
         _refuse(where, "a whole number of 0 or more", value)
 
 
@@ -137,9 +140,25 @@ _ASKED = {
 
 def _call(value: Any, where: str) -> None:
     _CALL(value, where)
-    name = _ASKED.get(value["door"])
-    if name is not None and isinstance(value.get(name, {}), list | dict):
-        _refuse(f"{where}.{name}", "a text, a number, true, false or null", value.get(name))
+    must = _ASKED.get(value["door"])
+    asked = {"id": value.get("id"), **({must: value.get(must, {})} if must else {})}
+    for key, said in asked.items():
+        if isinstance(said, list | dict):
+            _refuse(f"{where}.{key}", "a text, a number, true, false or null", said)
+
+
+def _change(name: str) -> Check:
+    """A change of the list of this name; what is no change at all is refused where it is made."""
+
+    def check(value: Any, where: str) -> None:
+        _object(value, where)
+        try:
+            with suppress(TypeError, ValueError):
+                check_rows(name, value)
+        except JournalError as error:
+            raise JournalError(f"{where}: {error}") from None
+
+    return check
 
 
 def _sender(value: Any, where: str) -> None:
@@ -151,7 +170,19 @@ def _sender(value: Any, where: str) -> None:
 
 
 _ERROR = _fields(("type", "text", "args", "known"), type=_text, args=_list, known=_object)
-_CALL = _fields(("door",), door=_text, error=_ERROR)
+_CALL = _fields(
+    ("door",),
+    door=_text,
+    error=_ERROR,
+    answer=_object,
+    status=_change("status"),
+    nodes=_change("nodes"),
+    jobs=_change("jobs"),
+    hosts=_change("hosts"),
+    away=_object,
+    never_read=_list,
+    ran=_each(_list),
+)
 _JOB_ASIDE = _fields(job=_text, reason=_text)
 _REFUSED = _fields(
     ("node", "command", "code", "reason"), node=_text, command=_text, code=_text, reason=_text

@@ -9,9 +9,10 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from hpc.autoscale import clock
+from hpc.autoscale.ccbindings.modelbase import Model
 from hpc.autoscale.ccbindings.models import (
     ClusterStatus,
     NodeCreationResult,
@@ -40,6 +41,7 @@ from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.onpremises.workers import RunEach, State
 
 Answer = Mapping[str, Any]
+M = TypeVar("M", bound=Model)
 
 _PLACE = ("nodearray", "vm_size", "location")
 """What buckets differ in that may offer other resources, beside their placement groups."""
@@ -169,7 +171,7 @@ class JournalBinding(RefusingBinding):
     def get_nodes(self, operation_id: str | None = None, request_id: str | None = None) -> NodeList:
         if operation_id is None and request_id is None:
             return NodeList.from_dict({"nodes": self._nodes(self._tape.next("nodes"))})
-        return NodeList.from_dict(self._tape.next("listing", operation_id or request_id)["answer"])
+        return _answer(NodeList, self._tape.next("listing", operation_id or request_id))
 
     def _nodes(self, found: Answer) -> list[Any]:
         known = {str(key_of_node(each)): each for each in self._record.nodes}
@@ -181,8 +183,7 @@ class JournalBinding(RefusingBinding):
     def create_nodes(
         self, nodes: Sequence[Node], request_id: str | None = None
     ) -> NodeCreationResult:
-        found = self._tape.next("command", "create_nodes", request_id)
-        return NodeCreationResult.from_dict(found["answer"])
+        return _answer(NodeCreationResult, self._tape.next("command", "create_nodes", request_id))
 
     def delete_nodes(
         self, nodes: Sequence[Node], request_id: str | None = None
@@ -197,9 +198,7 @@ class JournalBinding(RefusingBinding):
     def _told(self, call: str, request_id: str | None) -> NodeManagementResult:
         if call not in COMMANDS:
             raise self._refusal(call)
-        return NodeManagementResult.from_dict(
-            self._tape.next("command", call, request_id)["answer"]
-        )
+        return _answer(NodeManagementResult, self._tape.next("command", call, request_id))
 
     def _refusal(self, call: str) -> NotInRecord:
         return NotInRecord(f"no record has {call}")
@@ -233,6 +232,13 @@ class JournalClusters(JournalBinding, SeveralClusters):
     def as_read(self) -> tuple[ClusterStatus, NodeList]:
         found = self._tape.next("as_read")
         return self._status(found), NodeList.from_dict({"nodes": self._nodes(found)})
+
+
+def _answer(kind: type[M], found: Answer) -> M:
+    """An answer as it was recorded. InvalidModel, which names what is wrong, where it is none."""
+    answer = kind.from_dict(found.get("answer") or {})
+    answer.validate()
+    return answer
 
 
 def union_of(recorded: Mapping[str, Any]) -> SeveralStatus:
