@@ -108,6 +108,7 @@ def test_of_a_long_text_so_many_lines():
     text = "one two three four five"
     assert wrapped(text, 9, most=2) == ["one two", "three …"]
     assert wrapped(text, 9, most=9) == ["one two", "three", "four five"]
+    assert wrapped("ab", -1, "    ") == ["a", "    b"]  # it ends, however narrow a line is
     assert wrapped("名" * 9, 6, most=2) == ["名名名", "名名…"]
 
 

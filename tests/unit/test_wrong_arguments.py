@@ -1,11 +1,13 @@
 """Arguments of the wrong kind: errors that say what was expected and what was found."""
 
 import json
+import re
 
 import pytest
 
 from builders.nodes import an_htc_cluster
 from hpc.autoscale.errors import ConfigurationException, InvalidArgument
+from hpc.autoscale.hpclogging import initialize_logging
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.demandprinter import print_demand
 from hpc.autoscale.job.job import Job
@@ -15,7 +17,7 @@ from hpc.autoscale.node.constraints import register_parser
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
-from hpc.autoscale.util import load_config
+from hpc.autoscale.util import SingletonFileLock, load_config, set_uuid_func
 
 
 @pytest.mark.parametrize(
@@ -171,3 +173,61 @@ def test_columns_are_names(calculator, capsys):
     for columns in ([None], [5], [b"name"]):
         with pytest.raises(ConfigurationException, match=r"column .*: expected a name such as"):
             print_demand(columns, demand)
+
+
+def refused(said, ask, *given, **more):
+    """That a call is refused with a text."""
+    with pytest.raises(InvalidArgument, match=re.escape(said)):
+        ask(*given, **more)
+
+
+@pytest.mark.parametrize("path", [None, 5, ["a"]])
+def test_files(path):
+    """Of the node history and of locks."""
+    refused(
+        f"node history: expected path to be str or bytes or os.PathLike, found {path!r}",
+        SQLiteNodeHistory,
+        path,
+    )
+    refused(
+        f"lock file: expected path to be str or os.PathLike, found {path!r}",
+        SingletonFileLock,
+        path,
+    )
+
+
+def test_ids_of_operations(calculator):
+    """One text: a list of them names none."""
+    refused(
+        "get_nodes: expected operation_id to be str or None, found ['a']",
+        calculator.node_mgr.get_nodes_by_operation,
+        ["a"],
+    )
+
+
+def test_what_is_printed(calculator):
+    """Columns, and how wide a line may be."""
+    result = calculator.finish()
+    refused("columns: expected names to be Iterable or None, found 5", print_demand, 5, result)
+    refused(
+        "expected width to be int or None, found 'x'", print_demand, ["name"], result, width="x"
+    )
+
+
+def test_metadata_of_hosts(calculator):
+    """The host is named; one without a name has metadata as others have."""
+    host = SchedulerNode("a", {"ncpus": 4})
+    host.metadata = "text"
+    refused(
+        "host a: expected metadata to be Mapping, found 'text'",
+        calculator.update_scheduler_nodes,
+        [host],
+    )
+
+
+def test_what_the_process_is_told():
+    """Where ids come from, and where the log goes."""
+    refused("set_uuid_func: expected func to be Callable, found 5", set_uuid_func, 5)
+    refused(
+        "initialize_logging: expected config to be Mapping or None, found 5", initialize_logging, 5
+    )

@@ -92,7 +92,7 @@ def wrapped(text: str, width: int, indent: str = "", most: int | None = None) ->
             lines.append(line)
             line, gap = indent, ""
         line += gap
-        while columns_of(line + word) > width:
+        while word and columns_of(line + word) > width:
             # at least one character, however narrow a line is
             taken = max(_fitting(word, width - columns_of(line)), 0 if line.strip() else 1)
             lines.append((line + word[:taken]).rstrip())

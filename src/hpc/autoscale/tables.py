@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 from typing import Any, Literal, TextIO
 
+from hpc.autoscale.errors import check_kinds
 from hpc.autoscale.plaintext import (
     columns_of,
     cut_start_to,
@@ -61,6 +62,7 @@ def write_rows(
     the first column, by which people find a row, stays whole up to an id's length. Where that is
     not enough, each row is a paragraph: its first value, and the others behind their headers.
     """
+    check_kinds("printing rows", int | None, width=width)
     if output_format == "json":
         objects = [dict(zip(headers, row, strict=False)) for row in rows]
         json.dump(_plain(objects), stream, indent=2)
@@ -109,6 +111,12 @@ def _narrowed(widths: Sequence[int], headers: Sequence[str], width: int) -> list
         # the first one comes last
         fitting[max(room, key=lambda each: (each[1] > 0, each))[1]] -= 1
     return fitting
+
+
+def names_of_columns(given: Iterable[str] | None) -> list[str]:
+    """The names of columns in a list, or in a text with commas between them; none for None."""
+    check_kinds("columns", Iterable | None, names=given)
+    return given.split(",") if isinstance(given, str) else list(given or [])
 
 
 Cut = Callable[[str, int], str]

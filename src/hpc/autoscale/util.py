@@ -23,6 +23,7 @@ from hpc.autoscale.errors import (
     ConfigurationException,
     LockUnusableError,
     MultipleInstancesError,
+    check_kinds,
 )
 from hpc.autoscale.hpctypes import without_domain
 from hpc.autoscale.locks import LoopLock, clusters_of, lock_cluster, process_in_words
@@ -107,6 +108,7 @@ _uuid_func: Callable[[str], str] = random_uuid
 def set_uuid_func(func: Callable[[str], str]) -> None:
     """Replace the process's source of ids, as tests do."""
     global _uuid_func
+    check_kinds("set_uuid_func", Callable, func=func)  # type: ignore[arg-type]
     _uuid_func = func
 
 
@@ -176,6 +178,7 @@ class SingletonFileLock(SingletonLock):
     """
 
     def __init__(self, path: str) -> None:
+        check_kinds("lock file", str | os.PathLike, path=path)
         self.lockpath = path
         self._beside: list[Callable[[], None]] = []
         try:

@@ -24,7 +24,12 @@ from hpc.autoscale.ccbindings.models import (
 from hpc.autoscale.ccbindings.replies import M
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
 from hpc.autoscale.ccbindings.session import Session, path_of
-from hpc.autoscale.errors import ConfigurationException, ReadOnlyModeException, counted
+from hpc.autoscale.errors import (
+    ConfigurationException,
+    ReadOnlyModeException,
+    check_kinds,
+    counted,
+)
 from hpc.autoscale.redaction import Hiding, redact
 
 if TYPE_CHECKING:
@@ -151,6 +156,7 @@ class ClusterBinding(SelectingBinding):
 
         Once the dry run has made nodes, only those are listed.
         """
+        check_kinds("get_nodes", str | None, operation_id=operation_id, request_id=request_id)
         if self._dry_run.records:
             return self._dry_run.listing(operation_id, request_id)
         try:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MethodType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, TextIO, TypeGuard, cast
 
-from hpc.autoscale.errors import ConfigurationException, unreadable
+from hpc.autoscale.errors import ConfigurationException, check_kinds, unreadable
 from hpc.autoscale.hpclogging.conffiles import read_conf
 from hpc.autoscale.hpclogging.jsonlines import JsonFormatter
 from hpc.autoscale.hpclogging.records import (
@@ -225,6 +225,7 @@ def initialize_logging(config: Mapping[str, Any] | None = None) -> None:
     used.
     """
     global _initialized
+    check_kinds("initialize_logging", Mapping | None, config=config)
     with _lock:
         if _initialized:
             return

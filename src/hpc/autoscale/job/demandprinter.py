@@ -18,8 +18,8 @@ from hpc.autoscale.hpclogging.printed import logging_stream as logging_stream
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.tables import OutputFormat as OutputFormat
 from hpc.autoscale.tables import calculate_column_widths as calculate_column_widths
+from hpc.autoscale.tables import names_of_columns, write_rows
 from hpc.autoscale.tables import print_rows as print_rows
-from hpc.autoscale.tables import write_rows
 
 # Whole mappings and objects: of use to a program, not in a table.
 _ONLY_IN_JSON = frozenset({"available", "node"})
@@ -44,8 +44,7 @@ class DemandPrinter:
         width: int | None = None,
     ) -> None:
         self.width = None if long else width
-        names = column_names.split(",") if isinstance(column_names, str) else column_names
-        self.column_names = list(names or [])
+        self.column_names = names_of_columns(column_names)
         self.stream = stream or sys.stdout
         self.output_format: OutputFormat = output_format or "table"
         self.long = long

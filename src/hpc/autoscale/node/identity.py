@@ -10,13 +10,13 @@ not know what its cluster is called. What a driver does with a node is not decid
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config.clusters import SEPARATOR, split_name
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, check_kinds
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_id_of
 
@@ -41,6 +41,7 @@ def claimed_ids(host: Node) -> tuple[str, ...]:
     """
     said: list[Any] = [server_id_of(host), host.resources.get(NODE_ID)]
     if host.metadata:
+        check_kinds(f"host {host.hostname}", Mapping, metadata=host.metadata)
         said.append(host.metadata.get(NODE_ID))
     claimed = [each for each in said if each and isinstance(each, str)]
     return tuple(claimed if len(claimed) < 2 else dict.fromkeys(claimed))

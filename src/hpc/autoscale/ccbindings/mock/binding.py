@@ -23,6 +23,7 @@ from hpc.autoscale.ccbindings.models import (
     NodeManagementResultNode,
 )
 from hpc.autoscale.ccbindings.selection import SelectingBinding, Selection
+from hpc.autoscale.errors import check_kinds
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -74,6 +75,7 @@ class MockClusterBinding(MockCluster, SelectingBinding):
 
         Of an operation, they are those of all its nodes that still exist.
         """
+        check_kinds("get_nodes", str | None, operation_id=operation_id, request_id=request_id)
         if operation_id is None and request_id is None:
             return NodeList(nodes=[node.record() for node in self.nodes.values() if node.listed])
         operation_id = operation_id or self._operation_of(str(request_id))

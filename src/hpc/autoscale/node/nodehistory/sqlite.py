@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar, cast
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import check_numbers
+from hpc.autoscale.errors import check_kinds, check_numbers
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import watching
 from hpc.autoscale.node.nodehistory.dbfile import (
@@ -65,6 +65,7 @@ class SQLiteNodeHistory(NodeHistory):
     """
 
     def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
+        check_kinds("node history", str | bytes | os.PathLike, path=path)
         self.path = os.fspath(path)
         self.read_only = read_only
         self._kept: dict[Callable[[sqlite3.Connection], Any], Any] = {}  # by what has read it
