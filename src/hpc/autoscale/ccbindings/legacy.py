@@ -156,7 +156,8 @@ class ClusterBinding(SelectingBinding):
 
         Once the dry run has made nodes, only those are listed.
         """
-        check_kinds("get_nodes", str | None, operation_id=operation_id, request_id=request_id)
+        if operation_id or request_id:
+            check_kinds("get_nodes", str | None, operation_id=operation_id, request_id=request_id)
         if self._dry_run.records:
             return self._dry_run.listing(operation_id, request_id)
         try:

@@ -75,9 +75,9 @@ class MockClusterBinding(MockCluster, SelectingBinding):
 
         Of an operation, they are those of all its nodes that still exist.
         """
-        check_kinds("get_nodes", str | None, operation_id=operation_id, request_id=request_id)
         if operation_id is None and request_id is None:
             return NodeList(nodes=[node.record() for node in self.nodes.values() if node.listed])
+        check_kinds("get_nodes", str | None, operation_id=operation_id, request_id=request_id)
         operation_id = operation_id or self._operation_of(str(request_id))
         if operation_id not in self.operations:
             raise _unknown(f"No operation found for id {operation_id}")
