@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,7 +31,12 @@ from hpc.autoscale.rehearsal.passing_on import PassingBinding
 SPOT = "spot"
 _OF_CLUSTER = ("max_count", "max_core_count")
 _OF_ARRAY = (*_OF_CLUSTER, "enabled")
-_KINDS = ("quota", "nodearray", "cluster", "price")
+_KINDS = {
+    "quota": "quota.FAMILY or quota.REGION",
+    "nodearray": f"nodearray.NAME.KEY, where KEY is one of {', '.join(_OF_ARRAY)}",
+    "cluster": f"cluster.KEY, where KEY is one of {', '.join(_OF_CLUSTER)}",
+    "price": "price.SIZE",
+}
 
 
 class SettingError(CommandLineError):
@@ -84,7 +90,7 @@ class Otherwise:
             raise SettingError(f"--set, --case: expected KEY=VALUE, found {setting!r}")
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):  # nested too deeply
             value = text
         kind, _, rest = key.partition(".")
         self.given[key] = value
@@ -101,9 +107,11 @@ def _check_key(
 ) -> None:
     """SettingError for a key, or a key of a section, that nobody knows."""
     first = steps[0]
+    if first in _KINDS and first not in config:
+        raise SettingError(f"--set {key}: expected {_KINDS[first]}, found {key!r}")
     if first not in known and first not in config:
         kinds = ", ".join(f"{kind}.…" for kind in _KINDS)
-        guess = "" if first in _KINDS else did_you_mean(first, [*known, *_KINDS])
+        guess = did_you_mean(first, [*known, *_KINDS])
         raise SettingError(
             f"--set {key}: expected a key of autoscale.json, or {kinds}, found {first!r}{guess}"
         )
@@ -128,9 +136,16 @@ def _put(config: dict[str, Any], steps: Sequence[str], value: Any, key: str) -> 
 
 
 def _dollars(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-        raise SettingError(f"--set {key}: expected dollars per hour above 0, found {value!r}")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= sys.float_info.max:
+        raise SettingError(f"--set {key}: expected dollars per hour above 0, found {_shown(value)}")
     return float(value)
+
+
+def _shown(value: Any) -> str:
+    """A value as somebody has typed it, and no more of it than can be read."""
+    text = repr(value) if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:60]} …"
 
 
 def _limit(key: str, value: Any) -> int | bool:
@@ -138,13 +153,15 @@ def _limit(key: str, value: Any) -> int | bool:
     that neither nodearrays nor clusters have; quotas have names that only the cluster knows."""
     kind, _, rest = key.partition(".")
     what = ""
+    if kind == "nodearray" and "." not in rest:
+        raise SettingError(f"--set {key}: expected {_KINDS[kind]}, found {key!r}")
     if kind == "nodearray":
         what = _known(key, rest.rpartition(".")[2], _OF_ARRAY)
     elif kind == "cluster":
         _known(key, rest, _OF_CLUSTER)
     if what == "enabled":
         if not isinstance(value, bool):
-            raise SettingError(f"--set {key}: expected false, found {value!r}")
+            raise SettingError(f"--set {key}: expected false, found {_shown(value)}")
         if value:
             raise SettingError(
                 f"--set {key}: expected false, found true: the cluster does not say what limits"
@@ -152,7 +169,9 @@ def _limit(key: str, value: Any) -> int | bool:
             )
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SettingError(f"--set {key}: expected a whole number, 0 or more, found {value!r}")
+        raise SettingError(
+            f"--set {key}: expected a whole number, 0 or more, found {_shown(value)}"
+        )
     return value
 
 
