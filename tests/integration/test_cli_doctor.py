@@ -343,6 +343,13 @@ def test_a_file_of_a_later_version(doctor):
     assert "move away what is no file of this version" in doctor.remedies["state"]
 
 
+def test_a_file_in_the_place_of_a_directory(doctor):
+    """Is no directory that is to be created."""
+    verdict, text = doctor(journal={"directory": os.devnull})["files"]
+    assert verdict == "warning" and text.startswith("journal.directory: /dev/null is no directory")
+    assert doctor.remedies["files"].startswith("move that away, or name a directory with journal.d")
+
+
 def test_https_where_there_is_none(doctor, simulator):
     """Has nothing to do with who has issued a certificate."""
     url = simulator.connection("demo")["url"].replace("http:", "https:")

@@ -203,7 +203,10 @@ def _files(site: Site) -> Iterator[Observation]:
             wrong.append(failed(f"{key}: this user cannot write {path}", remedy=remedy))
     for key, directory in site.other_places.items():
         if problem := _no_place_in(directory):
-            wrong.append(warning(f"{key}: {problem}; passes go on, and it is not written"))
+            text = f"{key}: {problem}; passes go on, and it is not written"
+            in_its_place = os.path.exists(directory) and not os.path.isdir(directory)
+            to_do = f"move that away, or name a directory with {key}" if in_its_place else None
+            wrong.append(warning(text, remedy=to_do))
     yield from wrong
     if not wrong:
         yield ok(", ".join(dict.fromkeys(map(os.path.dirname, site.files.values()))))
@@ -212,7 +215,8 @@ def _files(site: Site) -> Iterator[Observation]:
 def _no_place_in(directory: str) -> str | None:
     """What keeps this user from writing in a directory; None where nothing does."""
     if not os.path.isdir(directory):
-        return f"there is no directory {directory}"
+        is_there = os.path.exists(directory)
+        return f"{directory} is no directory" if is_there else f"there is no directory {directory}"
     may_write = os.access(directory, os.W_OK | os.X_OK)
     return None if may_write else f"this user cannot write in {directory}"
 

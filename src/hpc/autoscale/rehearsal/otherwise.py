@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +36,8 @@ _KINDS = {
     "cluster": f"cluster.KEY, where KEY is one of {', '.join(_OF_CLUSTER)}",
     "price": "price.SIZE",
 }
+_DEAREST = 1_000_000_000
+"""No node costs as many dollars per hour, and sums of larger numbers may be none."""
 
 
 class SettingError(CommandLineError):
@@ -137,8 +138,11 @@ def _put(config: dict[str, Any], steps: Sequence[str], value: Any, key: str) -> 
 
 def _dollars(key: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= sys.float_info.max:
-        raise SettingError(f"--set {key}: expected dollars per hour above 0, found {_shown(value)}")
+    if not is_number or not 0 < value <= _DEAREST:
+        most = f", {_DEAREST:,} at most" if is_number and value > 0 else ""
+        raise SettingError(
+            f"--set {key}: expected dollars per hour above 0{most}, found {_shown(value)}"
+        )
     return float(value)
 
 
