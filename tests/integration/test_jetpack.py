@@ -577,6 +577,7 @@ def test_one_is_listed_as_one(site):
         (["--corecount=-1"], "--corecount: expected a whole number of 0 or more, found '-1'", 2),
         (["--instancecount=-4"], "expected a whole number of 0 or more, found '-4'", 2),
         (["--corecount=1", "--name=gpuu"], "found 'gpuu'; did you mean 'gpu'?", 2),
+        (["--corecount=1", "--name="], "Name: expected the name of a nodearray, found ''", 2),
         (["--corecount=1", "--request-set="], "request_set: expected a name, found ''", 2),
         (["--corecount=1", "--file=x"], "not both", 2),
         (["--file=/no/such"], "/no/such: there is no such file", 1),

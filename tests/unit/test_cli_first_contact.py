@@ -137,7 +137,10 @@ def test_a_bare_command_says_what_to_do_next(typed):
         ("status --watch 0", "--watch/-w: expected 1 to 86400 seconds, found '0'\n"),
         ("status --watch nan", "--watch/-w: expected 1 to 86400 seconds, found 'nan'\n"),
         ("metrics --max-age 1h", "expected a number of seconds, 0 or more, found '1h'\n"),
-        ("autoscale --interval 0", "expected a number of seconds above 0, found '0'\n"),
+        ("autoscale --interval 0", "expected a number of seconds from above 0 to 1e9, found '0'\n"),
+        ("autoscale --interval 1e308", "seconds from above 0 to 1e9, found '1e308'\n"),
+        ("initconfig --idle-timeout -5", "--idle-timeout: expected a whole number of 0 or more"),
+        ("initconfig --boot-timeout -5", "--boot-timeout: expected a whole number of 0 or more"),
         (
             "request --corecount many",
             "--corecount: expected a whole number of 0 or more, found 'many'\n",

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.ccbindings.connecting import check_members
+from hpc.autoscale.cli.argparser import amount_type
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.config import config_schema
@@ -136,8 +137,13 @@ class ConfigurationCommands(CommandLine):
             default=[],
             help="a default resource as JSON; may be given more than once",
         )
-        add("--idle-timeout", type=int, default=300, help="seconds a node may be idle")
-        add("--boot-timeout", type=int, default=1800, help="seconds a node may take to come up")
+        add("--idle-timeout", type=amount_type, default=300, help="seconds a node may be idle")
+        add(
+            "--boot-timeout",
+            type=amount_type,
+            default=1800,
+            help="seconds a node may take to come up",
+        )
         add(
             "--disable-default-resources",
             action="store_true",

@@ -145,7 +145,7 @@ def _arrays(
     if None not in given:
         raise CommandLineError("request: expected --corecount or --instancecount, found both")
     definition = {
-        "Name": name or DEFAULT_NODEARRAY,
+        "Name": DEFAULT_NODEARRAY if name is None else name,
         "TargetCoreCount": corecount,
         "TargetCount": instancecount,
     }

@@ -12,7 +12,6 @@ import threading
 from argparse import SUPPRESS, ArgumentError, ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from math import inf
 from typing import Any, NamedTuple, TextIO, get_args
 
 from hpc.autoscale import clock
@@ -105,6 +104,9 @@ _LIMIT_TABLE = [
     "pg@placement_group_available_count",
 ]
 _TABLES = {"buckets": _BUCKET_TABLE, "limits": _LIMIT_TABLE}
+_interval_type = number_type(
+    "a number of seconds from above 0 to 1e9", lambda seconds: 0 < seconds <= 1e9
+)
 
 
 class _AzScaleCLI(
@@ -252,7 +254,7 @@ class _AzScaleCLI(
         )
         parser.add_argument(
             "--interval",
-            type=number_type("a number of seconds above 0", lambda given: 0 < given < inf),
+            type=_interval_type,
             nargs="?",
             const=0.0,
             metavar="SECONDS",
