@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
+from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.explaining import refusals
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
@@ -82,6 +83,20 @@ def test_an_exact_size_that_other_nodes_have(manager):
     verdict = verdict_on_waiting(Job("j1", {"memgb": [8], "nodearray": "hpc"}), manager)
     assert verdict.causes[0].code == "OtherValue"
     assert verdict.causes[0].text == "memgb is 456g, and the job wants 8"
+
+
+@pytest.mark.parametrize("wanted", ["{x}", "{0}", "}"])
+def test_a_value_with_braces_that_other_nodes_have(wanted):
+    """Is said as the job writes it."""
+    cluster = MockClusterBinding()
+    for nodearray, kind, available in (("htc", "a", 9), ("hpc", wanted, 0)):
+        cluster.add_nodearray(nodearray, {"kind": kind})
+        cluster.add_bucket(nodearray, SMALL, available, available)
+    node_mgr = new_node_manager({"_mock_bindings": cluster})
+    found = {
+        c.code: c.text for c in verdict_on_waiting(Job("j1", {"kind": wanted}), node_mgr).causes
+    }
+    assert found["OtherValue"] == f"kind is a, and the job wants {wanted!r}"
 
 
 @pytest.mark.parametrize(

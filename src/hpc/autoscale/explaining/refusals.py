@@ -329,8 +329,7 @@ def _other_value(refused: Refused, known: Known) -> Found:
     if index_of is not None and any(_is_wanted(name, index_of, value) for value in values):
         if is_array:
             return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
-        text = f"{short} is {{0}}, and the job wants {said}"
-        return Found("OtherValue", (name, said), text, facts=[has])
+        return Found("OtherValue", (name, said), facts=[has])
     if index_of is None:  # one of several alternatives
         return Found("OtherValue", (name, said), f"{short} is not {said}", facts=[has])
     texts = list(getattr(wanted, "all", ()))
@@ -562,8 +561,10 @@ def _finish(found: Found, job: Job) -> None:
     elif found.code == "NoAlternative" and found.facts:
         each = [_nearest(rejects) for rejects in zip(*found.facts, strict=True)]
         found.text = f"a node satisfies none of {len(each)} alternatives: {'; '.join(each)}"
-    elif found.code == "OtherValue" and "{0}" in found.text:
-        found.text = found.text.format(listed(found.facts))
+    elif found.code == "OtherValue" and not found.text:
+        name, said = map(str, found.key)
+        has = listed(found.facts)
+        found.text = f"{name.removeprefix('node.')} is {has}, and the job wants {said}"
 
 
 def _nearest(rejects: Sequence[Reject]) -> str:
