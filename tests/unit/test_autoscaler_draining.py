@@ -11,7 +11,7 @@ from builders.fake_scheduler import cluster, idle_cluster, now, raising, run, sc
 from builders.nodes import a_planned_node
 from hpc.autoscale.autoscaler.commanding import drain
 from hpc.autoscale.autoscaler.faults import Faults
-from hpc.autoscale.autoscaler.leaving import Leaving
+from hpc.autoscale.autoscaler.leaving import KEPT_AFTER, Leaving
 from hpc.autoscale.ccbindings.errors import BadRequest, CycleCloudUnreachable
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.guards import Asker, Facts, Gate, key_of
@@ -343,3 +343,20 @@ def test_a_node_that_others_count_on_takes_the_place_of_no_other(scheduler):
         for node, claim in zip(nodes, claims, strict=True)
     ]
     assert drained == [[], nodes[1:]]
+
+
+def test_what_may_stay_for_ever_is_drained_last():
+    """So are nodes that the scheduler has kept for long, and those that are to be deleted already;
+    not what it let go, however long ago."""
+    long_ago, lately = 8.0 - KEPT_AFTER, 9.0 - KEPT_AFTER
+    states = {
+        "a-1": Drain(DrainState.DELETING, "idle", 9.0),
+        "a-2": Drain(DrainState.DRAINING, "idle", long_ago),
+        "a-3": Drain(DrainState.DRAINING, "idle", lately),
+        "a-4": Drain(DrainState.DRAINED, "idle", long_ago),
+    }
+    nodes = [a_planned_node(name=f"a-{n}", state="Ready") for n in range(1, 6)]
+    for node in nodes:
+        node.delayed_node_id.node_id = node.name
+    in_turn = Leaving(Kept(states), nodes, Faults()).in_turn(nodes)
+    assert [node.name for node in in_turn] == ["a-3", "a-4", "a-5", "a-1", "a-2"]

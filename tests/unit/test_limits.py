@@ -123,6 +123,7 @@ def test_spot_reads_through_to_its_region():
     assert spot._available_count(4) == 13
     region._decrement(5, 4)
     assert (spot._available_count(4), spot._consumed_core_count) == (8, 65)
+    assert spot.bears(8, 35) and not spot.bears(8, 36)
     assert (
         str(spot)
         == str(region)
@@ -180,6 +181,28 @@ def test_a_kind_that_a_server_does_not_know_is_no_limit(addresses):
     assert bucket.available_count == 50
     assert bucket.limits.subnet_available_count > 10**6
     assert some_limits().subnet_available_count == -1
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ([(100, 40), (None, None)], (100, 40)),
+        ([(None, None), (100, 40)], (100, 40)),
+        ([(100, 40), (50, 10)], (100, 40)),
+        ([(None, 12), (None, None)], (2**31 - 1, 12)),
+        ([(None, 12), (50, 10)], (50, 10)),
+    ],
+)
+def test_the_first_that_says_the_most_there_can_be_counts(said, expected):
+    """Quotas of a region, as its buckets say them; one that says nothing takes nothing back."""
+    cluster = MockClusterBinding()
+    cluster.add_nodearray("htc", {})
+    for size, figures in zip(("Standard_F4", "Standard_F8"), said, strict=True):
+        bucket = cluster.add_bucket("htc", size, max_count=50, available_count=50)
+        bucket.regional_quota_core_count, bucket.regional_consumed_core_count = figures
+    for bucket in new_node_manager({"_mock_bindings": cluster}, NullNodeHistory()).get_buckets():
+        found = bucket.limits
+        assert (found.regional_quota_core_count, found.regional_consumed_core_count) == expected
 
 
 # -- the limits of a bucket

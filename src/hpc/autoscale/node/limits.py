@@ -208,7 +208,7 @@ class _SpotLimit(_SharedLimit):
         return self._regional.room(cores, owed_nodes, owed_cores)
 
     def bears(self, nodes: int, cores: int) -> bool:
-        return True
+        return self._regional.bears(nodes, cores)
 
     def charge(self, nodes: int, cores: int) -> None:
         """Do nothing: the regional limit itself is charged."""
