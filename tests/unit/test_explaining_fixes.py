@@ -16,7 +16,7 @@ from hpc.autoscale.node.constraints import (
     SharedNonConsumableResource,
 )
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.testing import a_cluster, a_config
+from hpc.autoscale.testing import Nodearray, a_cluster, a_config
 
 F4, F8 = "Standard_F4s_v2", "Standard_F8s_v2"
 
@@ -321,3 +321,26 @@ def test_a_plain_amount_is_one_in_the_unit_of_each_node(fixes_of, disks):
     fix = fixes_of(jobs, "a", cluster=cluster, default_resources=defined)["ask-less", "disk"]
     where = f"htc/{F4}" if disks[0] == "100g" else f"big/{F8}"
     assert fix.text.startswith(f"ask for 100 instead of 3000 disk: 1 x {where}")
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "others"),
+    [
+        ("node.spot", True, False),
+        # the handle of a bucket has attributes of these names, which are something else
+        ("priority", "high", "low"),
+        ("limits", "high", "low"),
+        ("node.nodearray", "full", "n10"),
+        ("nodearray", "full", "n10"),
+    ],
+)
+def test_any_value_that_nodes_have_may_be_allowed(fixes_of, name, wanted, others):
+    """Also one that is false, a resource that is called like something of a bucket, and one of many
+    nodearrays by either name."""
+    high, low = ({"priority": value, "limits": value} for value in ("high", "low"))
+    arrays = {f"n{n}": Nodearray({F4: 1}, resources=low) for n in range(10, 40)}
+    full = Nodearray({"Standard_HB120rs_v3": 0}, spot=True, resources=high)
+    cluster = a_cluster(full=full, **arrays)
+    fixes = fixes_of(lambda: [Job("a", {name: wanted})], "a", cluster=cluster)
+    subject = f"{name.removeprefix('node.')} {others}"
+    assert fixes["allow", subject].nodes == {f"n10/{F4}": 1}

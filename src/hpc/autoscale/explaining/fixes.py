@@ -17,6 +17,7 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.held import HeldBack
+from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import Change, Gain, Hypothesis
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
@@ -29,7 +30,7 @@ from hpc.autoscale.explaining.raising import (
     levels,
     tries_for,
 )
-from hpc.autoscale.explaining.refusals import Found, Known
+from hpc.autoscale.explaining.refusals import Found, Known, value_of_new
 from hpc.autoscale.explaining.rewriting import (
     Asked,
     allowed,
@@ -335,12 +336,12 @@ def _allow(change: WaitingJob) -> Iterator[Fix]:
     best: tuple[float, str, Fix] | None = None
     tried: set[tuple[str, str]] = set()
     for found in change.of_codes("OtherNodearray", "OtherValue"):
-        names = ["nodearray", "node.nodearray"]
-        if found.code == "OtherValue":
-            names = [str(found.key[0])]
+        names = [str(found.key[0])]
+        if found.code == "OtherNodearray":
+            names = [name for name in NODEARRAYS if [*values_of(change.constraints, name)]]
         for name, bucket in ((n, b) for n in names for b in found.buckets):
             short = name.removeprefix("node.")
-            value = getattr(bucket, short, None) or bucket.resources.get(short)
+            value = bucket.nodearray if name in NODEARRAYS else value_of_new(bucket, name)
             if value is None or (name, str(value)) in tried or len(tried) >= _MOST_VALUES:
                 continue
             tried.add((name, str(value)))

@@ -221,10 +221,7 @@ class Known:
             return self._values[name]
         found: dict[str, object] = {}
         for bucket in (*self.buckets, *self.unusable):
-            if name.startswith("node."):
-                value = getattr(bucket.example_node, name[5:], None)
-            else:
-                value = bucket.resources.get(name)
+            value = value_of_new(bucket, name)
             if value is not None:
                 found.setdefault(repr(value), value)
         return self._values.setdefault(name, list(found.values()))
@@ -235,6 +232,14 @@ class Known:
         if key not in self._unknown:
             self._unknown[key] = make()
         return replace(self._unknown[key], buckets=[], facts=[], limits=[])
+
+
+def value_of_new(bucket: NodeBucket, name: str) -> Any:
+    """The value that new nodes of a bucket have for a property (`node.X`) or a resource; None where
+    they have none."""
+    if name.startswith("node."):
+        return getattr(bucket.example_node, name[5:], None)
+    return bucket.resources.get(name)
 
 
 def _of_each_bucket(refused: Iterable[Refused]) -> Iterator[Refused]:
