@@ -37,6 +37,32 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "TooLarge",
             "the job needs 1e+06 n on one node, and the largest has 4",
         ),
+        # names are as users have them
+        (
+            f"InvalidOption: {F4} has my-kind = 'a = b', and 'c' is needed",
+            None,
+            "UnknownValue",
+            "no node has the my-kind 'c'; nodes have 'a = b'",
+        ),
+        (
+            f"""InsufficientResource: {F4} has 1 of "Bob's", and 2 is needed""",
+            None,
+            "TooLarge",
+            "the job needs 2 Bob's on one node, and the largest has 1",
+        ),
+        (
+            f'UndefinedResource: {F4} has no resource "Bob\'s"',
+            None,
+            "UnknownResource",
+            'no node has a resource "Bob\'s"',
+        ),
+        # nobody can tell where such a text ends
+        (
+            f"InvalidOption: {F4} has kind = 'a; b', and 'c' is needed",
+            None,
+            "Unexplained",
+            "htc/F4 has kind = 'a",
+        ),
         (
             f"UndefinedResource: {F4} has no resource 'licence' (and 15 more alike)",
             None,

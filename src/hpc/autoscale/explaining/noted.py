@@ -35,9 +35,10 @@ _PART = re.compile(
     r"(?P<code>[A-Z][A-Za-z()]+): (?P<bucket>NodeBucket\([^)]*\)) (?P<said>.*?)"
     r"(?: \(and \d+ more alike\))?"
 )
-_TOO_LITTLE = re.compile(r"has (\S+) of '([^']*)', and (.+) is needed")
-_LACKS = re.compile(r"has no resource '([^']*)'")
-_OTHER = re.compile(r"has ([\w.]+) = (.+), and (.+) is needed")
+# names are whatever users call their resources, and may have quotes in them
+_TOO_LITTLE = re.compile(r"has (\S+) of ['\"](.+)['\"], and (.+) is needed")
+_LACKS = re.compile(r"has no resource ['\"](.+)['\"]")
+_OTHER = re.compile(r"has (.+?) = (.+), and (.+) is needed")
 _ROOM = re.compile(r"Bucket\(([^,]*), (.*)\) can take (\d+) new nodes?, and (\d+) \w+ planned")
 _GATHERS = re.compile(r"gang .+ (has \d+ of \d+ nodes|came short) in .*")
 _AWAY = re.compile(away_in_words(r"\S+"))
@@ -193,10 +194,9 @@ def _causes(parts: Sequence[str]) -> Iterator[NotedCause]:
         make = _MADE_OF.get(code)
         if code == "GangTooLarge":
             yield _of_gangs(found)
-        elif make is not None:
-            yield from make([match["said"] for match in found], len(by_code) == 1)
         else:
-            yield _single(code, found[0])
+            made = [] if make is None else make([m["said"] for m in found], len(by_code) == 1)
+            yield from list(made) or [_single(code, found[0])]
     # what was asked for is no cause, unless nothing else was noted
     rest = [part for part in others if not part.startswith((_ASKED, "… "))]
     for part in rest or (() if by_code else others):
