@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from builders.nodes import a_bucket
-from hpc.autoscale.columns import parse_column
+from hpc.autoscale.columns import column_named, parse_column
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.job.demand import DemandResult
@@ -187,6 +187,20 @@ def test_all_columns():
     assert not {"available", "hostname_required"} & set(header)
     (row,) = json.loads(printed([], a_node(), output_format="json"))
     assert row["available"] == {"ncpus": 3, "memgb": "memory::8.00g"}
+
+
+@pytest.mark.parametrize(
+    "name", ["gpu:a100", "matlab@flex", "gres[a]", "[:1]", "*a", "/a", 'a"b', '"a:b"', " a ", ""]
+)
+def test_a_name_with_signs_of_columns_in_it(name):
+    """Is written in double quotes, and is among all columns."""
+    node = a_node(resources={name: "abc", "gpu": 2})
+    column = column_named(name)
+    assert column == f'"{name}"' or name == 'a"b' == column
+    assert (cell(column, node), cell(f"n@{column}[:2]:none", node)) == ("abc", "ab")
+    assert parse_column(f"*{column}:none").header == f"*{name}".strip().upper()
+    (row,) = json.loads(printed([], node, output_format="json"))
+    assert row[name.strip()] == "abc"
 
 
 def test_the_columns_given_stay_as_they_are():

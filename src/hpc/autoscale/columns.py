@@ -8,6 +8,7 @@ written as `ctr@create_time_remaining`, `*ncpus`, `/ncpus`, `instance_id[:11]` o
     *name  /name       what is left of a resource; what is left and the total, as `3/4`
     name[start:stop]   part of the value's text
     name:default       what to show where there is no value
+    "gpu:a100"         the value of a name with one of these signs in it
 
 They combine. A column is parsed once, and looked up once for each node.
 """
@@ -29,10 +30,12 @@ from hpc.autoscale.redaction import redact
 from hpc.autoscale.tables import Dollars
 
 _COLUMN = re.compile(
-    r"(?:(?P<header>[^@]+)@)?(?P<mark>[*/]?)(?P<name>[^\[\]:@]+)"
+    r"(?:(?P<header>(?![*/]?\")[^@]+)@)?(?P<mark>[*/]?)"
+    r"(?:\"(?P<quoted>.*?)\"|(?P<name>[^\[\]:@]+))"
     r"(?P<slice>\[[^\]]*\])?(?::(?P<default>.*))?",
     re.DOTALL,
 )
+_PLAIN = re.compile(r"[^\[\]:@*/\"\s][^\[\]:@]*(?<!\s)")
 _SLICE = re.compile(r"\[\s*(-?\d+)?\s*(:)?\s*(-?\d+)?\s*(?::\s*(-?\d+)?\s*)?\]")
 _MISSING = object()
 # What nodes have as plain attributes, of which the class itself knows nothing.
@@ -69,11 +72,17 @@ def parse_column(text: str) -> Column:
             f"column {text!r}: expected a name such as name, header@name, *ncpus, /ncpus,"
             " instance_id[:11] or state:default"
         )
-    name, mark = match["name"].strip().lower(), match["mark"]
+    plain, mark = match["name"], match["mark"]
+    name = (match["quoted"] if plain is None else plain.strip()).lower()
     shown = JOB_IDS[0] if name in JOB_IDS else name
     header = match["header"] or (shown if mark == "/" else mark + shown)
     part = _parse_slice(match["slice"], text) if match["slice"] else None
     return Column(header.strip().upper(), name, mark, part, match["default"])
+
+
+def column_named(name: str) -> str:
+    """The column that shows what has this name, whatever is in the name."""
+    return name if _PLAIN.fullmatch(name) else f'"{name}"'
 
 
 def _parse_slice(text: str, column: str) -> slice | int:
@@ -101,6 +110,11 @@ def all_column_names(nodes: Iterable[Node]) -> list[str]:
     for node in nodes:
         names.update(node.available)
     return ["name", *sorted(names - {"name"})]
+
+
+def all_columns(nodes: Iterable[Node]) -> list[str]:
+    """The columns of `all_column_names`."""
+    return list(map(column_named, all_column_names(nodes)))
 
 
 def value_of(

@@ -16,6 +16,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import folded
 from hpc.autoscale.cli.unknown import check_vm_sizes, unknown_vm_sizes
+from hpc.autoscale.columns import column_named
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -239,7 +240,7 @@ def _columns_of_limits(buckets: Iterable[NodeBucket]) -> list[str]:
     """The columns of `limits`: names of buckets, all their resources, and all their limits."""
     names = [name for bucket in buckets for name in bucket.resources]
     counts = [name for bucket in buckets for name in _counts(bucket.limits)]
-    return list(dict.fromkeys([*_LIMITS_COLUMNS, *names, *counts]))
+    return list(dict.fromkeys([*_LIMITS_COLUMNS, *map(column_named, names), *counts]))
 
 
 def _columns_of(config: Config, buckets: Iterable[NodeBucket]) -> list[str]:
@@ -251,4 +252,4 @@ def _columns_of(config: Config, buckets: Iterable[NodeBucket]) -> list[str]:
     if configured:
         return list(configured)
     names = [name for bucket in buckets for name in bucket.resources if name not in _REPETITIVE]
-    return list(dict.fromkeys([*_BUCKET_COLUMNS, *names]))
+    return list(dict.fromkeys([*_BUCKET_COLUMNS, *map(column_named, names)]))

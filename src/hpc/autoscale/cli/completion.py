@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.columns import all_column_names
+from hpc.autoscale.columns import all_column_names, column_named
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node import vm_sizes
@@ -125,7 +125,7 @@ class CompletionCache:
         names = {*all_column_names(self.example_nodes), *QUERYABLE_PROPERTIES, "job_ids"}
         for node in self.example_nodes:
             names.update(node.resources, node.metadata)
-        return next_of_list(prefix, sorted({*names, *by_default}))
+        return next_of_list(prefix, sorted({*map(column_named, names), *by_default}))
 
     def constraints(self, prefix: str) -> list[str]:
         """Constraints as `name=value` where the prefix has a name, and names with `=` otherwise."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
-from hpc.autoscale.columns import Column, all_column_names, parse_column, row_order, value_of
+from hpc.autoscale.columns import Column, all_columns, parse_column, row_order, value_of
 from hpc.autoscale.hpclogging.printed import (
     ExcludeDemandPrinterFilter as ExcludeDemandPrinterFilter,
 )
@@ -76,7 +76,7 @@ class DemandPrinter:
             self.stream.write(f"\nNew nodes: {result.cost}\n")
 
     def _columns(self, result: DemandResult | None) -> list[Column]:
-        names = self.column_names or all_column_names(result.compute_nodes if result else [])
+        names = self.column_names or all_columns(result.compute_nodes if result else [])
         columns = [parse_column(name) for name in names]
         # scripts cut it out of tables
         first = next((c for c in columns if c == Column("NAME", "name", default=c.default)), None)
