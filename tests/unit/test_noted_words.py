@@ -230,6 +230,55 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "TooLarge",
             "the job needs 4 ncpus on one node, and the largest has 2",
         ),
+        (
+            f"InvalidOption: {GPU} has kind = 'a', and 'b' is needed; {HAS.format(F4, 2, 'n', 4)}",
+            None,
+            "TooLarge",
+            "the job needs 4 n on one node, and the largest has 2",
+        ),
+        (
+            f"InvalidOption: {GPU} has node.vm_size = 'NC4', and 'Standard_F4s_v2' is needed;"
+            f" UndefinedResource: {F4} has no resource 'x'",
+            None,
+            "OtherValue",
+            "vm_size is 'NC4', and the job wants 'Standard_F4s_v2'",
+        ),
+        (
+            f"UndefinedResource: {F4} has no resource 'x'; UndefinedResource: {GPU} has no resource"
+            " 'y'",
+            None,
+            "OtherValue",
+            "nodes of it have no x",
+        ),
+        (f"SharedLimitReached: {F4} x has 3 left", None, "PoolEmpty", "htc/F4 x has 3 left"),
+        (None, ROOM, "BucketLimit", "CycleCloud has room for no more nodes of htc/F4"),
+        (
+            None,
+            "NodeArray(htc) has 3 of 8 nodes in use",
+            "NodearrayLimit",
+            "the limit of nodearray htc (MaxCount) has 3 of 8 nodes in use",
+        ),
+        (
+            None,
+            "Spot quota of westus2 is in back-off (quota), for 63 s more: no room",
+            "QuotaBackoff",
+            "Azure says that the spot quota of westus2 is used up: next try in 63 s;"
+            " the server says: no room",
+        ),
+        (
+            None,
+            "Regular quota of f in westus2 is in back-off (quota), for 63 s more: no message",
+            "QuotaBackoff",
+            "Azure says that the quota of f in westus2 is used up: next try in 63 s",
+        ),
+        (
+            None,
+            "Bucket(htc, F4) is in back-off (boot, 3 nodes in a row), tried by nodes that boot: no",
+            "BootBackoff",
+            "3 nodes of htc/F4 in a row did not become ready: tried again with nodes that boot"
+            " first; the server says: no",
+        ),
+        ("nothing can take 4 slots; … more", None, "Unexplained", "nothing can take 4 slots"),
         ("quota is used up", None, "Unexplained", "quota is used up"),
         (None, None, "Unexplained", "not worked out"),
     ],
