@@ -423,7 +423,8 @@ def test_a_scrubbed_journal_still_replays(run, cluster, scheduler, now, tmp_path
     now.sleep(60)
     run(idle_timeout=9999, **ON)
     scheduler.jobs = []
-    scheduler.hosts = [a_host("alices-box1", "alice-thesis7")]
+    others = [a_host(name) for name in ("zeus-1.clusty.example", "hermes7", "10.9.8.7")]
+    scheduler.hosts = [a_host("alices-box1", "alice-thesis7"), *others]
     for _ in range(2):
         now.sleep(301)
         assert run(**ON)
@@ -434,12 +435,13 @@ def test_a_scrubbed_journal_still_replays(run, cluster, scheduler, now, tmp_path
     records = list(Journal(to))
     content = b"".join(gzip.decompress(file.read_bytes()) for file in to.iterdir()).decode()
     states = [replay_state(record) for record in records]
-    for name in ("alice", "bob", "thesis", "clusty", "secret plans"):
+    for name in ("alice", "bob", "thesis", "clusty", "secret plans", "zeus", "hermes", "10.9.8"):
         assert name not in content and not any(name in text for text in states), name
     hosts = {record.nodes[0]["Hostname"] for record in records}
     assert len(hosts) == 1 and hosts.pop() == "host-aaaa1"
-    (host,) = records[-1].hosts
-    assert host["hostname"] == records[-1].nodes[0]["Hostname"]
+    host, zeus, hermes, _ = (each["hostname"] for each in records[-1].hosts)
+    assert host == records[-1].nodes[0]["Hostname"]
+    assert zeus.startswith("z-") and hermes.startswith("he-")
     assert any(record.decided for record in records)
     is_same(to, 4)
 

@@ -91,8 +91,11 @@ class Aliases:
             self._add("host", node.get("Hostname"))
             self._add("address", node.get("PrivateIp"))
             self._kept.update(str(node.get(key)) for key in _OF_THE_PROTOCOL)
+        known = {_short(node.get("Hostname")) for node in record.nodes}
         for host in record.hosts:
             self._add("host", host.get("hostname"))
+            if _short(host.get("hostname")) not in known:  # a node beside those of the cluster
+                self._add("on premises", _short(host.get("hostname")))
             for name in host.get("job-ids") or ():
                 self._add("job", name)
         for job in record.jobs:
@@ -187,8 +190,9 @@ class Aliases:
         self._odd = sorted(odd, key=len, reverse=True)
 
     def _on_premises(self) -> Iterator[tuple[str, str]]:
-        """What stands for hosts on premises. They are nodes beside those of the cluster, which keep
-        their names; so they begin as they did, as far as their order depends on it."""
+        """What stands for hosts on premises, and others that only the scheduler knows. They are
+        nodes beside those of the cluster, which keep their names; so they begin as they did, as far
+        as their order depends on it."""
         names = sorted(filter(self._is_replaced, self._found.get("on premises", ())))
         for name, alias in _stand_ins("host", names):
             count = next(n for n in range(1, len(name) + 1) if not self._begins_a_node(name[:n]))
@@ -256,6 +260,11 @@ class Aliases:
             state = {name: changed_texts(content, self.text) for name, content in files.items()}
             found.doors = {**found.doors, "state": state}
         return found
+
+
+def _short(name: Any) -> str:
+    """The name of a host without its domain; empty for an address."""
+    return "" if not isinstance(name, str) or _version_of(name) else name.partition(".")[0]
 
 
 def _version_of(name: str) -> int | None:
