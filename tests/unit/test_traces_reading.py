@@ -150,6 +150,7 @@ QSTAT = """Job Id: 1234.pbs-1
     Resource_List.ncpus = 8
     Resource_List.nodect = 2
     Resource_List.walltime = 01:00:00
+    Resource_List.my-licences = 3
     Variable_List = PBS_O_HOME=/home/ann,
 \tPBS_O_LANG=en
 
@@ -167,7 +168,8 @@ def test_the_output_of_qstat(tmp_path: Path) -> None:
     (job,) = trace.jobs
     assert (job.name, job.seconds, job.cores, job.nodes, job.user) == ("1234", 600.0, 8, 2, "ann")
     assert (job.waited, job.requested_seconds) == (300.0, 3600.0)
-    assert "line 14 (job 1235)" in trace.set_aside.sentences()[0]
+    (sentence,) = trace.set_aside.sentences()
+    assert "line 15 (job 1235)" in sentence
 
 
 def test_qstat_as_json_is_the_same(tmp_path: Path) -> None:

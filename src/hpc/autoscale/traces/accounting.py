@@ -34,7 +34,7 @@ SACCT_COLUMNS = (
 _PBS_TIME = "%a %b %d %H:%M:%S %Y"
 _DIGITS = 18
 _JOB_LINE = re.compile(r"Job Id:\s*(\S+)")
-_ATTRIBUTE = re.compile(r"\s+([\w.]+) = (.*)$")
+_ATTRIBUTE = re.compile(r"\s+([\w.-]+) = (.*)$")
 _SIZE = re.compile(r"([\d.]+)\s*([kmgtp]?)i?(b|w?)([nc]?)$", re.IGNORECASE)
 _AFTER = re.compile(r"(\w+)((?::[\w.@\[\]+-]+)+)")
 
