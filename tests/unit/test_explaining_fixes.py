@@ -324,6 +324,15 @@ def test_a_plain_amount_is_one_in_the_unit_of_each_node(fixes_of, disks):
 
 
 @pytest.mark.parametrize(
+    ("wanted", "other"),
+    [({"nodearray": "HTC"}, "htc"), ({"node.vm_size": "F4s_v2"}, F4), ({"Ncpus": 1}, "ncpus")],
+)
+def test_what_is_written_with_other_capitals_is_renamed(fixes_of, wanted, other):
+    """And a VM size without its beginning."""
+    assert fixes_of(lambda: [Job("a", wanted)], "a")["rename", other].nodes == {f"htc/{F4}": 1}
+
+
+@pytest.mark.parametrize(
     ("name", "wanted", "others"),
     [
         ("node.spot", True, False),

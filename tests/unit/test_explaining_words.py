@@ -8,8 +8,15 @@ from hpc.autoscale.backoff.causes import FailureKind
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, subject
+from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.explaining.limit_words import left_in_words, resting_in_words, what_rests
-from hpc.autoscale.explaining.words import in_time, names_of, with_next_try, without_codes
+from hpc.autoscale.explaining.words import (
+    in_time,
+    meant,
+    names_of,
+    with_next_try,
+    without_codes,
+)
 from hpc.autoscale.testing import a_cluster
 
 F4 = "Standard_F4s_v2"
@@ -28,6 +35,26 @@ def bucket():
 )
 def test_a_time_has_its_unit(seconds, said):
     assert in_time(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        ("HTC", ["htc", "Htc", "hpc", "east/htc"]),
+        ("tch", ["htc", "Htc"]),
+        ("hpcc", ["hpc"]),
+        ("f4s_v2", [F4]),
+        ("f4*", [F4]),
+        ("", []),
+        ("other", []),
+    ],
+)
+def test_a_word_is_meant_for_what_is_called_nearly_so(word, found):
+    """Capitals count for nothing, as in what is said to be meant."""
+    known = ["hpc", "htc", "Htc", "east/htc", F4]
+    assert meant(word, known) == found
+    guess = did_you_mean(word, known)
+    assert not guess or repr(found[0]) in guess
 
 
 def held(bucket, reach, kind, until=1300.0, streak=1, room=0, cluster=""):

@@ -119,14 +119,24 @@ def how_jobs_wait(count: int, names: Sequence[str], is_never: bool | None, cause
 
 
 def meant(word: str, known: Iterable[str]) -> list[str]:
-    """Known words that a word that is none of them was probably meant for, the closest first. Of a
-    shell pattern: those that it matches in another letter case, or without their `Standard_`."""
-    words = list(known)
+    """Known words that a word that is none of them was probably meant for, the closest first: those
+    that are the same in another letter case, or after a `Standard_`, then those with the same
+    letters, and names in several clusters (`east/htc`) last. Of a shell pattern: those that it
+    matches in another letter case, or after a `Standard_`."""
+    words, folded = list(known), word.lower()
+    same = (folded, f"standard_{folded}")
     if text_pattern(word) is not None:
-        patterns = [folded := word.lower(), f"standard_{folded}"]
-        return [each for each in words if any(fnmatchcase(each.lower(), p) for p in patterns)]
-    same = [each for each in words if sorted(each) == sorted(word)]
-    return list(dict.fromkeys([*same, *get_close_matches(word, words, n=3)]))
+        return [each for each in words if any(fnmatchcase(each.lower(), p) for p in same)]
+    by_case: dict[str, list[str]] = {}
+    for each in words:
+        by_case.setdefault(each.lower(), []).append(each)
+    near = [
+        *same,
+        *(each for each in by_case if sorted(each) == sorted(folded)),
+        *get_close_matches(folded, by_case, n=3),
+        *(each for each in by_case if folded and each.endswith(f"/{folded}")),
+    ]
+    return [each for name in dict.fromkeys(near) for each in by_case.get(name, ())]
 
 
 def without_codes(text: str) -> str:
