@@ -144,6 +144,33 @@ def test_so_many_are_told_in_one_pass_and_the_others_in_the_next(told_after, mon
     assert told_after(3, jobs=8) == [3, 6, 8]
 
 
+def test_what_was_said_of_jobs_that_must_wait_their_turn_is_remembered(run, scheduler, monkeypatch):
+    """One that starts meanwhile is told so."""
+    for most, wanted in ((2, {"ncpus": 99}), (1, {"ncpsu": 1}), (2, {"ncpus": 1})):
+        monkeypatch.setattr(telling, "TOLD_PER_PASS", most)
+        scheduler.jobs = [a_job(name, wanted) for name in ("a", "b")]
+        run()
+    names = "abaab"
+    said = ["TooLarge"] * 2 + ["UnknownResource"] + ["Starts"] * 2
+    assert codes(scheduler) == list(zip(names, said, strict=True))
+
+
+def test_jobs_with_one_name_are_told_of_once(run, scheduler):
+    """Whoever reads it cannot tell them apart."""
+    for _ in range(2):
+        scheduler.jobs = [a_job("big", {"ncpus": 99}), a_job("big", {"nodearray": "none"})]
+        run()
+    assert [name for name, _ in codes(scheduler)] == ["big"]
+
+
+def test_jobs_that_are_alike_are_worked_out_together(run, scheduler, monkeypatch):
+    """However few causes there may be in one pass."""
+    monkeypatch.setattr(telling, "JUDGED_PER_PASS", 1)
+    scheduler.jobs = [a_job(f"big{n}", {"ncpus": 99}) for n in range(3)]
+    run()
+    assert len(scheduler.explained) == 3
+
+
 def test_a_slow_hook_holds_up_no_pass_for_long(told_after, monkeypatch):
     """When its time is over, the pass has told of one job at least, and the next one goes on."""
     monkeypatch.setattr(telling, "TOLD_SECONDS", 0.0)
