@@ -8,7 +8,7 @@ import pytest
 from builders.fake_scheduler import FakeScheduler, cluster, now, run, scheduler
 from hpc.autoscale.autoscaler import telling
 from hpc.autoscale.jobs import UnusableJob
-from hpc.autoscale.testing import a_job
+from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]
 
@@ -82,6 +82,13 @@ def test_of_a_job_that_runs_and_cannot_be_read_nothing_is_told(run, scheduler):
     """It waits for nothing."""
     scheduler.jobs = [a_job("one"), UnusableJob("bad", "no walltime", ["host-1"])]
     assert [job.runs for job in run().set_aside] == [True]
+    assert scheduler.explained == []
+
+
+def test_of_a_host_without_a_name_nothing_is_told(run, scheduler):
+    """It is no job, and the scheduler would know none of its name."""
+    scheduler.hosts = [a_host("")]
+    assert [aside.is_host for aside in run().set_aside] == [True]
     assert scheduler.explained == []
 
 
