@@ -29,6 +29,8 @@ WANTED = [
                 {"or": [{"sort": "a", "ncpus": 8}, {"not": {"sort": "c"}}]},
             ],
         ),
+        (renamed({"ncpu": 400, "ncpus": 2}, "ncpu", "ncpus"), {"ncpus": 400}),
+        (renamed({"ncpus": 2, "ncpu": 400}, "ncpu", "ncpus"), {"ncpus": 400}),
         (
             revalued(WANTED, "kind", "a", "z"),
             [

@@ -39,9 +39,13 @@ def constraints_of(job: Job) -> list[Any]:
 
 
 def renamed(value: Any, name: str, other: str) -> Any:
-    """JSON with another key."""
+    """JSON with another key. Its value takes the place of one that has that key already."""
     if isinstance(value, dict):
-        return {(other if k == name else k): renamed(v, name, other) for k, v in value.items()}
+        return {
+            (other if k == name else k): renamed(v, name, other)
+            for k, v in value.items()
+            if k != other or name not in value
+        }
     return [renamed(v, name, other) for v in value] if isinstance(value, list) else value
 
 
