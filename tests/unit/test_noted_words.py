@@ -278,6 +278,28 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "3 nodes of htc/F4 in a row did not become ready: tried again with nodes that boot"
             " first; the server says: no",
         ),
+        # what is said of alternatives is one cause, and such a job can never run
+        (
+            f"CompoundFailure: {F4} satisfies none of 2 alternatives: InsufficientResource: has 4"
+            " of 'n', and 8 is needed; UndefinedResource: has no resource 'm' (and 2 more alike)",
+            None,
+            "NoAlternative",
+            "htc/F4 satisfies none of 2 alternatives: has 4 of 'n', and 8 is needed; has no"
+            " resource 'm'",
+        ),
+        (
+            f"CompoundFailure: {F4} satisfies none of 2 alternatives: UndefinedResource: has no"
+            f" resource 'm'; UndefinedResource: has no resource 'k'; {HAS.format(F8, 16, 'n', 64)}",
+            None,
+            "TooLarge",
+            "the job needs 64 n on one node, and the largest has 16",
+        ),
+        (
+            f"not(success): {F4} satisfies what must not be: n >= 3",
+            None,
+            "Excluded",
+            "htc/F4 satisfies what must not be: n >= 3",
+        ),
         ("nothing can take 4 slots; … more", None, "Unexplained", "nothing can take 4 slots"),
         ("quota is used up", None, "Unexplained", "quota is used up"),
         (None, None, "Unexplained", "not worked out"),

@@ -21,7 +21,7 @@ from hpc.autoscale.explaining.limit_words import (
     tried_in_words,
 )
 from hpc.autoscale.explaining.refusals import SAID
-from hpc.autoscale.explaining.words import a_property, away_in_words, listed
+from hpc.autoscale.explaining.words import a_property, away_in_words, listed, without_codes
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.results.verdicts import Stand
@@ -32,7 +32,7 @@ NOT_KNOWN = "not worked out"
 
 _NAMED = 5
 _PART = re.compile(
-    r"(?P<code>[A-Z][A-Za-z()]+): (?P<bucket>NodeBucket\([^)]*\)) (?P<said>.*?)"
+    r"(?P<code>[A-Za-z][A-Za-z()]+): (?P<bucket>NodeBucket\([^)]*\)) (?P<said>.*?)"
     r"(?: \(and \d+ more alike\))?"
 )
 # names are whatever users call their resources, and may have quotes in them
@@ -60,6 +60,8 @@ _RESTS = re.compile(
     r"(?:, and \d+ planned)?: (?P<said>.*)"
 )
 _ASKED = "nothing can take "
+_ALTERNATIVES = " satisfies none of "
+_BEGINS = re.compile(rf"[A-Za-z][A-Za-z()]+: NodeBucket\(|{_ASKED}|… ")
 _NOUNS = {"vm_size": "VM size"}
 
 
@@ -122,10 +124,21 @@ def nearest_noted(reason: object, limit: object = None) -> NotedCause:
     said = " ".join(str(limit or reason or "").split())
     if not said:
         return NotedCause("Unexplained", NOT_KNOWN)
-    parts = said.split("; ")
+    parts = _parts(said)
     found = list(map(_limit, parts)) if limit else list(_causes(parts))
     # of those that are as near, the first
     return min(found, key=lambda each: (bool(each.is_never), CODES[each.code].nearness))
+
+
+def _parts(said: str) -> list[str]:
+    """What was noted of one bucket or limit each; what is said of alternatives is one part."""
+    parts: list[str] = []
+    for part in said.split("; "):
+        if parts and _ALTERNATIVES in parts[-1] and not _BEGINS.match(part):
+            parts[-1] += f"; {part}"
+        else:
+            parts.append(part)
+    return parts
 
 
 def _limit(part: str) -> NotedCause:
@@ -210,7 +223,8 @@ def _single(code: str, match: re.Match[str]) -> NotedCause:
     said = match["said"]
     if said.startswith(_NO_ROOM):
         return _limit(said.removeprefix(_NO_ROOM))
-    return NotedCause(own or _CODES.get(code, "Unexplained"), reason_in_words(match[0]))
+    text = without_codes(reason_in_words(f"{match['bucket']} {said}"))
+    return NotedCause(own or _CODES.get(code, "Unexplained"), text)
 
 
 def _of_gangs(found: Sequence[re.Match[str]]) -> NotedCause:
@@ -301,6 +315,7 @@ _MADE_OF: Mapping[str, Callable[[Sequence[str], bool], Iterator[NotedCause]]] = 
 }
 _CODES = {
     "CapacityFailureBackoff": "CapacityBackoff",
+    "CompoundFailure": "NoAlternative",
     "InsufficientCapacity": "BucketLimit",
     "SharedLimitReached": "PoolEmpty",
 }
