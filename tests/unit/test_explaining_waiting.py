@@ -85,6 +85,27 @@ def test_an_exact_size_that_other_nodes_have(manager):
     assert verdict.causes[0].text == "memgb is 456g, and the job wants 8"
 
 
+def test_of_the_nodearray_that_a_job_wants_the_largest_node_is_named(manager):
+    """Nodes of others are of another nodearray, whatever else they lack."""
+    verdict = verdict_on_waiting(Job("j1", {"ncpus": 500, "nodearray": "htc"}), manager)
+    causes = {cause.code: cause for cause in verdict.causes}
+    text = "the job needs 500 ncpus on one node, and the largest has 4"
+    assert (causes["TooLarge"].text, causes["TooLarge"].count) == (text, 1)
+    assert causes["OtherNodearray"].where.startswith("hpc/")
+
+
+def test_all_values_that_nodes_have_are_said_once():
+    """Of buckets that have another than the job wants."""
+    cluster = MockClusterBinding()
+    for nodearray, kind in (("w", "wanted"), ("a", "x"), ("b", "y"), ("c", "x")):
+        cluster.add_nodearray(nodearray, {"kind": kind})
+        cluster.add_bucket(nodearray, SMALL, 0 if kind == "wanted" else 9, 0)
+    node_mgr = new_node_manager({"_mock_bindings": cluster})
+    found = verdict_on_waiting(Job("j1", {"kind": "wanted"}), node_mgr).causes
+    (other,) = (cause for cause in found if cause.code == "OtherValue")
+    assert (other.text, other.where[:7]) == ("kind is x, y, and the job wants 'wanted'", "a, b, c")
+
+
 @pytest.mark.parametrize("wanted", ["{x}", "{0}", "}"])
 def test_a_value_with_braces_that_other_nodes_have(wanted):
     """Is said as the job writes it."""
