@@ -161,3 +161,30 @@ def test_what_is_planned_is_not_called_in_use(counts, charged, owed, said):
     limit = Limit("NodeArray(htc)", **counts)
     limit.charge(*charged)
     assert limit.describe(*owed) == f"NodeArray(htc) has {said}"
+
+
+def test_what_was_given_back_and_is_charged_again_is_planned():
+    """Of nodes and of cores."""
+    limit = Limit("Cluster", max_cores=40, used_cores=8, max_nodes=10, used_nodes=2)
+    limit.charge(-1, -4)
+    limit.charge(1, 4)
+    said = "2 of 10 nodes and 8 of 40 cores in use or planned (1 node and 4 cores planned)"
+    assert limit.describe() == f"Cluster has {said}"
+
+
+@pytest.mark.parametrize(
+    ("most", "beyond"), [((8, 99), (4, 0)), ((99, 2), (0, 1)), ((8, 2), (4, 1))]
+)
+def test_nodes_that_are_there_are_in_use_whatever_a_limit_says(most, beyond):
+    """What is beyond it goes first, and then there is room again."""
+    limit = Limit("Cluster", max_cores=most[0], max_nodes=most[1])
+    limit.bear(2, 8)
+    limit.bear(1, 4)
+    assert (limit.beyond_cores, limit.beyond_nodes) == beyond
+    assert state(limit) == (12 - beyond[0], 3 - beyond[1])
+    assert "planned" not in limit.describe()
+    limit.release(1, 4)
+    assert (limit.beyond_cores, limit.beyond_nodes) == (0, 0)
+    assert state(limit) == (8, 2)
+    limit.release(1, 4)
+    assert limit.room(4) > 0
