@@ -5,9 +5,18 @@ import sqlite3
 
 import pytest
 
+from builders.nodes import a_planned_node
+from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.commands import Ran
 from hpc.autoscale.onpremises import OnPremisesHost
-from hpc.autoscale.onpremises.workers import HostStates, HostStatesError, Workers
+from hpc.autoscale.onpremises.workers import (
+    RUN_EACH,
+    STATES_FILE,
+    HostStates,
+    HostStatesError,
+    Workers,
+)
 
 
 def test_hosts_of_different_patience_are_not_kept_waiting_for_each_other(tmp_path):
@@ -39,6 +48,32 @@ def test_hosts_whose_commands_have_not_begun_stay_as_they_were(tmp_path):
     assert (found["a"].state, found["b"].state, found["c"]) == ("starting", "down", known)
     due = workers.to_start(hosts, lambda host, state: False)
     assert [host.name for host in due] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("ran", "said"),
+    [
+        (["a", "b", "c"], []),
+        (["a"], ["the commands of 2 hosts, the first of b, are left for the next pass: "]),
+        (["a", "b"], ["the commands of 1 host, the first of c, are left for the next pass: "]),
+    ],
+)
+def test_a_pass_says_whose_commands_have_not_begun(tmp_path, ran, said):
+    """And which of the workers were stopped."""
+    common = {"resources": {"ncpus": 4}, "start": ["true"], "stop": ["true"]}
+    section = [{"name": name, "hostname": name, **common} for name in "abc"]
+    config = {
+        "on_premises": section,
+        STATES_FILE: str(tmp_path / "hosts.db"),
+        RUN_EACH: lambda doing, commands, timeouts: {name: Ran(0, "") for name in ran},
+    }
+    faults = Faults()
+    nodes = [a_planned_node(name=name, state="Ready", managed=False) for name in "abc"]
+    stopped = HostsOfPass(config, faults).stop(nodes)
+    assert [node.name for node in stopped] == ran
+    assert [
+        error.message[: len(text)] for error, text in zip(faults.found, said, strict=True)
+    ] == said
 
 
 @pytest.mark.parametrize(
