@@ -7,6 +7,7 @@ import random
 import shutil
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.journal import Journal
 
 IDLE = 301
 WITHOUT_HOSTS = {"autoscale": {"scheduler_reports_hosts": False}}
@@ -86,6 +88,25 @@ def test_nodes_that_stay_though_they_are_idle(site):
     """By the guard that spares them."""
     site.scheduler.queue("a", slots=1, **{"node.exists": False})
     assert "htc-1, htc-2 kept: nodes like it are created in the same pass" in site("plan", code=2)
+
+
+def test_a_damaged_node_history_is_said_by_the_plan_and_by_the_pass(site_command, tmp_path):
+    """With what becomes of it, and once: the pass after that has a new one."""
+    with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as simulated:
+        site_command.serve(simulated, journal={})
+        history = Path(simulated.config["nodehistorydb"])
+        site_command("autoscale")
+        history.write_text("no history")
+        said = f"node history {history} is damaged, or none: it is moved to {history}.unknown"
+        assert said.replace(" ", "") in "".join(site_command("plan").split())
+        assert history.read_text() == "no history"
+        site_command("autoscale")
+        assert said in site_command.errors
+        assert Path(f"{history}.unknown").read_text() == "no history"
+        site_command("autoscale")
+        assert "damaged" not in site_command.errors
+        notes = [record.did["notes"] for record in Journal(tmp_path / "journal")]
+        assert [[said in note for note in each] for each in notes] == [[], [True], []]
 
 
 def test_the_limit_of_a_whole_cluster(site_command, tmp_path):

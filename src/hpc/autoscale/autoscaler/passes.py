@@ -469,6 +469,9 @@ class Pass:
             "updating the node history", self._witness.remember, calculator.node_history
         )
         self._leaving.forget_gone(calculator.node_mgr.get_nodes())
+        problems: list[str] = getattr(calculator.node_history, "problems", [])
+        while problems:
+            self.notes.append(problems.pop(0))
         return len(self.faults.found) == known
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:

@@ -45,6 +45,10 @@ class NodeHistoryError(AutoscaleError):
     """The node history could not be read or written."""
 
 
+_UNKNOWN = "unknown"
+"""The version of a file that does not say which it is of."""
+
+
 class _Unusable(Exception):
     """The file is no history that can be used. `version` is the version that it claims to have."""
 
@@ -53,13 +57,16 @@ class _Unusable(Exception):
         self.version = version
 
 
-def initialize_db(path: str, read_only: bool, uri: bool = False) -> sqlite3.Connection:
+def initialize_db(
+    path: str, read_only: bool, uri: bool = False, tell: Callable[[str], object] | None = None
+) -> sqlite3.Connection:
     """Open the history at `path` (a URI if `uri`), made or repaired as needed, with nothing left
     uncommitted.
 
     Read-only: the file is not touched, and where there is none (or none that can be used) the
     connection is to an empty database in memory. Otherwise a file that is broken or of another
-    version is moved to `<path>.<version>`. Raises NodeHistoryError when the file cannot be opened.
+    version is moved to `<path>.<version>`, which is logged, and said to `tell`. Raises
+    NodeHistoryError when the file cannot be opened.
     """
     if read_only:
         return _open_to_read(path, uri)
@@ -70,14 +77,14 @@ def initialize_db(path: str, read_only: bool, uri: bool = False) -> sqlite3.Conn
             raise NodeHistoryError(
                 f"node history {path} is of version {unusable.version}"
             ) from None
-        aside = _move_aside(path, unusable.version)
-        logging.warning(
-            "Node history %s is of version %s, expected %s: moved to %s, starting afresh",
-            path,
-            unusable.version,
-            SQLITE_VERSION,
-            aside,
-        )
+        aside, version = _move_aside(path, unusable.version), unusable.version
+        found = f"of version {version}, expected {SQLITE_VERSION}"
+        if version == _UNKNOWN:
+            found = "damaged, or none"
+        text = f"node history {path} is {found}: it is moved to {aside}; no node was idle before"
+        logging.warning("%s", text)
+        if tell is not None:
+            tell(text)
         return _open_to_write(path, uri)
 
 
@@ -135,7 +142,7 @@ def _checked(
     except sqlite3.DatabaseError as error:
         _close(conn)
         if is_corrupt(error):
-            raise _Unusable("unknown") from error
+            raise _Unusable(_UNKNOWN) from error
         raise NodeHistoryError(
             f"cannot open the node history {path}: {error}{_what_is_wrong(path)}"
         ) from error
@@ -210,19 +217,19 @@ def _check(conn: sqlite3.Connection) -> str | None:
     """
     problems = [row[0] for row in conn.execute("PRAGMA quick_check(1)")]
     if problems != ["ok"]:
-        raise _Unusable("unknown")
+        raise _Unusable(_UNKNOWN)
     tables = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     found = None
     if "metadata" in tables:
         found = _version(conn)
     elif tables - {"nodes"}:
-        raise _Unusable("unknown")
+        raise _Unusable(_UNKNOWN)
     if found not in (None, SQLITE_VERSION):
         raise _Unusable(str(found))
     if "nodes" in tables:
         columns = {row[1] for row in conn.execute("PRAGMA table_info(nodes)")}
         if not columns.issuperset(_COLUMNS.split()):
-            raise _Unusable(found or "unknown")
+            raise _Unusable(found or _UNKNOWN)
     elif found is not None:
         raise _Unusable(found)
     return found
@@ -230,7 +237,7 @@ def _check(conn: sqlite3.Connection) -> str | None:
 
 def _version(conn: sqlite3.Connection) -> str | None:
     if "version" not in {row[1] for row in conn.execute("PRAGMA table_info(metadata)")}:
-        return "unknown"
+        return _UNKNOWN
     row = conn.execute("SELECT version FROM metadata").fetchone()
     return None if row is None else str(row[0])
 

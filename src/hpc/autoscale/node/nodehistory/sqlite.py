@@ -62,6 +62,8 @@ class SQLiteNodeHistory(NodeHistory):
     one. A file that turns out to be broken is moved aside and a new one begun. Everything else that
     fails raises NodeHistoryError. What was read is kept, and read again when anybody has changed
     the file since.
+
+    `problems`: what was moved aside, in words; whoever tells it takes it out of the list.
     """
 
     def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
@@ -70,11 +72,12 @@ class SQLiteNodeHistory(NodeHistory):
         self.read_only = read_only
         self._kept: dict[Callable[[sqlite3.Connection], Any], Any] = {}  # by what has read it
         self._kept_as_of: object = None
+        self.problems: list[str] = []
         self.conn = self._open()
 
     def _open(self) -> sqlite3.Connection:
         """A connection, which is closed at the latest when this object or the program ends."""
-        conn = initialize_db(self.path, self.read_only)
+        conn = initialize_db(self.path, self.read_only, tell=self.problems.append)
         weakref.finalize(self, _close_left_open, conn)
         return conn
 
