@@ -185,7 +185,7 @@ def last_record(path: Path, newest: FileEnd | None) -> LastRecord | None:
         known: dict[int, tuple[Any, Any]] = {}
         lists = {name: _rows_of(name, content, known) for name, content in packed.items()}
         for name, (index, values, source) in digests.items():
-            lists[name] = _digests_of(names[index], values, source)
+            lists[name] = _rows_of_digests(names[index], values, source)
         return LastRecord(lists, dict(found["parts"]), dict(found["remembered"]), packed, known)
     except (OSError, AutoscaleError, AttributeError, EOFError, LookupError, RecursionError):
         return None
@@ -223,7 +223,7 @@ def _rows_of(name: str, content: bytes, known: dict[int, tuple[Any, Any]]) -> Ro
     return Rows(keys, pairs, _JSON_OF[name], mark=object())
 
 
-def _digests_of(keys: list[str], values: bytes | None, source: bytes | None) -> Rows:
+def _rows_of_digests(keys: list[str], values: bytes | None, source: bytes | None) -> Rows:
     content = bytes(SIZE * len(keys)) if values is None else values
     if len(content) != SIZE * len(keys):
         raise ValueError("expected a digest for each row")
