@@ -104,8 +104,14 @@ def one_line(error: BaseException, is_published: bool = False) -> str:
     if isinstance(error, AutoscaleError) and not is_published:
         said = error.in_words()
     text = on_one_line(" ".join(said.split()))
-    if _explains_itself(error) and text:
-        return text
+    if not text:
+        return type(error).__name__
+    return text if _explains_itself(error) else with_type(error)
+
+
+def with_type(error: BaseException) -> str:
+    """An error as one line behind its type, for where nothing else tells what it is about."""
+    text = on_one_line(" ".join(str(error).split()))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

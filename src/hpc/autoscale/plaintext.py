@@ -48,6 +48,11 @@ def amount_in_words(amount: float) -> str:
     return "< 0.01" if 0 < amount < 0.005 else f"{amount:,.2f}"
 
 
+def beginning(text: str) -> str:
+    """A value as text, or the first 60 characters of it and dots: more of it nobody reads."""
+    return text if len(text) <= 60 else f"{text[:60]} …"
+
+
 def shorten(names: Iterable[str]) -> str:
     """The names, or the first and the last of many."""
     listed = list(names)

@@ -470,8 +470,8 @@ class Pass:
         )
         self._leaving.forget_gone(calculator.node_mgr.get_nodes())
         problems: list[str] = getattr(calculator.node_history, "problems", [])
-        while problems:
-            self.notes.append(problems.pop(0))
+        self.notes += problems
+        problems.clear()
         return len(self.faults.found) == known
 
     def _shrink(self, calculator: DemandCalculator, failed: list[Node]) -> None:

@@ -17,13 +17,13 @@ from hpc.autoscale.errors import (
     ConfigurationException,
     did_you_mean,
     while_doing,
+    with_type,
 )
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.requestsets.dynamic import marked
 from hpc.autoscale.requestsets.store import RequestStore, store_path
 from hpc.autoscale.util import lock_file_of
@@ -214,11 +214,7 @@ def _module(spec: str, module_name: str, directory: str) -> Any:
     except AutoscaleError:
         raise
     except Exception as error:
-        # of any type: nothing else tells that this is about the module
-        kind, said = type(error).__name__, on_one_line(" ".join(str(error).split()))
-        raise HookError(
-            f"driver: importing {module_name}: {f'{kind}: {said}' if said else kind}"
-        ) from error
+        raise HookError(f"driver: importing {module_name}: {with_type(error)}") from error
 
 
 def _arguments(factory: Any, project_name: str, config: Config) -> tuple[Any, ...]:

@@ -77,10 +77,12 @@ def handed_over(
     packed = {}
     for name in _JSON_OF.keys() & every.keys() if rows_too else ():
         was = before.lists.get(name)
-        if was is None or not was.are_digests:
-            is_same = every[name] is was
-            found = before.packed.get(name) if is_same else _packed(every[name], before.known)
-            packed.update({} if found is None else {name: found})
+        if was is not None and was.are_digests:
+            continue
+        is_same = every[name] is was
+        found = before.packed.get(name) if is_same else _packed(every[name], before.known)
+        if found is not None:
+            packed[name] = found
     left = {name: r if name in packed else digested(r, text_of) for name, r in every.items()}
     return LastRecord(left, parts, remembered, packed, {})
 
@@ -216,8 +218,7 @@ def _rows_of(name: str, content: bytes, known: dict[int, tuple[Any, Any]]) -> Ro
     keys, own, said, numbers = marshal.loads(content)
     shared = list(map(restored, said))
     known.update((id(both[0]), both) for both in zip(shared, said, strict=True))
-    pairs = Pairs()
-    pairs.own, pairs.shared = own, list(map(shared.__getitem__, array("I", numbers)))
+    pairs = Pairs.of(own, list(map(shared.__getitem__, array("I", numbers))))
     if not len(keys) == len(pairs.own) == len(pairs.shared):
         raise ValueError("expected a value for each row")
     return Rows(keys, pairs, _JSON_OF[name], mark=object())

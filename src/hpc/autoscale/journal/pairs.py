@@ -29,6 +29,13 @@ class Pairs:
         self.own: list[Any] = [own for own, _ in every]
         self.shared: list[Any] = [shared for _, shared in every]
 
+    @classmethod
+    def of(cls, own: list[Any], shared: list[Any]) -> Pairs:
+        """The pairs of two lists, which become its own."""
+        found = cls()
+        found.own, found.shared = own, shared
+        return found
+
     def __len__(self) -> int:
         return len(self.own)
 
@@ -45,9 +52,7 @@ class Pairs:
         own, shared = self.own[at], self.shared[at]
         if isinstance(at, int):
             return (own, shared)
-        found = Pairs()
-        found.own, found.shared = own, shared
-        return found
+        return Pairs.of(own, shared)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pairs):

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from hpc.autoscale.journal.errors import JournalError
+from hpc.autoscale.plaintext import beginning
 
 Check = Callable[[Any, str], None]
 """Raises JournalError for a value that cannot be; the second argument is where it is."""
@@ -54,9 +55,7 @@ def _a(kind: type | tuple[type, ...], said: str) -> Check:
 
 
 def _refuse(where: str, expected: str, found: object) -> None:
-    text = repr(found)
-    shown = text if len(text) <= 60 else f"{text[:60]} …"
-    raise JournalError(f"{where}: expected {expected}, found {shown}")
+    raise JournalError(f"{where}: expected {expected}, found {beginning(repr(found))}")
 
 
 _text, _list = _a(str, "a text"), _a(list, "a list")

@@ -25,6 +25,7 @@ from hpc.autoscale.config.check import check_config, config_schema
 from hpc.autoscale.errors import CommandLineError, did_you_mean
 from hpc.autoscale.node.vm_sizes import get_aux_vm_size_info
 from hpc.autoscale.packing.limits import NO_LIMIT
+from hpc.autoscale.plaintext import beginning
 from hpc.autoscale.rehearsal.passing_on import PassingBinding
 
 SPOT = "spot"
@@ -148,8 +149,7 @@ def _dollars(key: str, value: Any) -> float:
 
 def _shown(value: Any) -> str:
     """A value as somebody has typed it, and no more of it than can be read."""
-    text = repr(value) if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:60]} …"
+    return beginning(repr(value) if isinstance(value, str) else json.dumps(value))
 
 
 def _limit(key: str, value: Any) -> int | bool:
