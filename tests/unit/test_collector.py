@@ -1,11 +1,13 @@
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from threading import Event, Thread
 
 import pytest
 
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.collector import collecting_seldom
+from hpc.autoscale.collector import collecting_seldom, running_a_command
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 
@@ -132,3 +134,62 @@ def test_the_outermost_block_says_how_many_objects():
         with collecting_seldom():
             assert gc.get_threshold()[0] == 20_000
     assert gc.get_threshold()[0] < 20_000
+
+
+def test_a_command_collects_less_often_and_leaves_the_setting_as_it_was() -> None:
+    """Whatever the command raises."""
+    with pytest.raises(ValueError, match="within"), running_a_command():
+        assert gc.get_threshold() == (20_000, 2, 2)
+        raise ValueError("within")
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (20_001, 10, 10), (100_000, 5, 5)])
+def test_a_command_leaves_a_host_alone_that_collects_less_often(own: tuple[int, int, int]) -> None:
+    """Never, or after more objects than for a command, stays so."""
+    gc.set_threshold(*own)
+    with running_a_command():
+        assert gc.get_threshold() == own
+    assert gc.get_threshold() == own
+
+
+def test_what_a_command_sets_itself_stays() -> None:
+    """As a driver of the user's may."""
+    with running_a_command():
+        gc.set_threshold(800, 9, 9)
+    assert gc.get_threshold() == (800, 9, 9)
+
+
+def test_cycles_of_a_command_that_never_ends_are_freed() -> None:
+    """Those of each of its passes, after a few more, also where they have grown old."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+    with running_a_command():
+        most = 0
+        for _ in range(60):
+            one_pass = [Cycle() for _ in range(9_000)]
+            most = max(most, sum(type(each) is Cycle for each in gc.get_objects()))
+            del one_pass
+    assert most < 90_000
+
+
+_CONSOLE = """
+import gc, sys
+from hpc.autoscale.cli.console import console_main
+sys.argv[1:] = ["--help"]
+try:
+    console_main()
+finally:
+    print(gc.isenabled(), gc.get_freeze_count() > 10_000, file=sys.stderr)
+"""
+
+
+def test_what_azscale_imports_is_never_looked_at() -> None:
+    """And the collector is on afterwards."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CONSOLE], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "True True\n"

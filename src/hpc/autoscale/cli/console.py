@@ -22,15 +22,18 @@ def console_main() -> None:
 
 
 def _run() -> None:
+    from hpc.autoscale.collector import end_of_process, importing
     from hpc.autoscale.output import given_up, prepare_streams
 
     prepare_streams()
     try:
         try:
-            from hpc.autoscale.cli.scalelib import main
+            with importing():
+                from hpc.autoscale.cli.scalelib import main
 
             main()
         finally:  # help ends the process by itself
+            end_of_process()
             sys.stdout.flush()
         _check_what_was_written()
     except SystemExit as end:
