@@ -11,13 +11,25 @@ from hpc.autoscale.hpclogging import initialize_logging
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.demandprinter import print_demand
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
 from hpc.autoscale.node.bucket import bucket_candidates
-from hpc.autoscale.node.constraints import register_parser
+from hpc.autoscale.node.constraints import BaseNodeConstraint, register_parser
 from hpc.autoscale.node.node import UnmanagedNode
-from hpc.autoscale.node.nodehistory import NullNodeHistory, SQLiteNodeHistory
+from hpc.autoscale.node.nodehistory import NodeHistoryError, NullNodeHistory, SQLiteNodeHistory
 from hpc.autoscale.node.nodemanager import new_node_manager
-from hpc.autoscale.util import SingletonFileLock, load_config, set_uuid_func
+from hpc.autoscale.results import AllocationResult
+from hpc.autoscale.testing import a_node
+from hpc.autoscale.util import (
+    ShellDict,
+    SingletonFileLock,
+    load_config,
+    parse_boot_timeout,
+    parse_idle_timeout,
+    partition,
+    partition_single,
+    set_uuid_func,
+)
 
 
 @pytest.mark.parametrize(
@@ -212,6 +224,94 @@ def test_what_is_printed(calculator):
     refused(
         "expected width to be int or None, found 'x'", print_demand, ["name"], result, width="x"
     )
+    refused("expected demand_result to have an attribute 'compute_nodes'", print_demand, [], None)
+    for log in (False, True):
+        said = "to have an attribute 'write', found 5"
+        refused(said, print_demand, ["name"], result, stream=5, log=log)
+    formats = "expected output_format to be one of json, table, table_headerless, found"
+    for wrong, hint in (("jsn", "; did you mean 'json'?"), (5, "")):
+        said = f"{formats} {wrong!r}{hint}"
+        refused(said, print_demand, ["name"], result, output_format=wrong)
+
+
+@pytest.mark.parametrize("host", [SchedulerNode("a"), a_node("htc-1")])
+def test_what_is_placed_on_a_node(host):
+    """Constraints, as objects, under the id of a job; nothing is placed otherwise."""
+    refused("decrement: expected constraints to be Iterable, found None", host.decrement, None)
+    for wrong in ("x", [{"ncpus": 1}], {"ncpus": 1}):
+        refused("expected a constraint, as get_constraints makes them", host.decrement, wrong)
+    said = f"node {host.name}: expected assignment_id to be str, found ['a']"
+    refused(said, host.assign, ["a"])
+    assert not host.assignments
+
+
+def test_a_constraint_that_raises_a_type_error_is_one():
+    """What it raises is told as it is."""
+
+    class Raises(BaseNodeConstraint):
+        def satisfied_by_node(self, node):
+            raise TypeError("mine")
+
+        def do_decrement(self, node):
+            return True
+
+        def to_dict(self):
+            return {}
+
+        def __str__(self):
+            return "Raises"
+
+    with pytest.raises(TypeError, match=r"^mine$"):
+        SchedulerNode("a").decrement([Raises()])
+
+
+class _OwnOrder(NodeQueue):
+    """A queue whose order reads what nodes may have."""
+
+    def node_priority(self, node):
+        return node.slots
+
+
+def test_what_is_queued():
+    """Nodes; what an order of one's own raises of a node is told as it is."""
+    for wrong in (None, "x", ["a"]):
+        said = f"NodeQueue.push: expected node to be Node, found {wrong!r}"
+        refused(said, NodeQueue().push, wrong)
+    with pytest.raises(AttributeError, match="slots"):
+        _OwnOrder().push(SchedulerNode("a"))
+
+
+def test_mappings(calculator):
+    """Of a job, for a shell, and configurations with timeouts."""
+    refused("Job.from_dict: expected d to be Mapping, found None", Job.from_dict, None)
+    refused("ShellDict: expected wrapped to be Mapping, found 5", ShellDict, 5)
+    for parse in (parse_idle_timeout, parse_boot_timeout):
+        refused("_timeout: expected config to be Mapping, found None", parse, None, a_node())
+    refused(
+        "node history: expected config to be Mapping or None, found 5",
+        calculator.node_history.decorate,
+        [],
+        5,
+    )
+
+
+def test_what_is_grouped():
+    """A list, by a function."""
+    for ask in (partition, partition_single):
+        refused("partition: expected node_list to be Iterable, found None", ask, None, str)
+        refused("partition: expected func to be Callable, found 5", ask, [1], 5)
+
+
+def test_a_text_is_one_reason():
+    """And not one for each of its letters."""
+    assert AllocationResult("NoCapacity", reasons="no room").reasons == ["no room"]
+    assert AllocationResult("NoCapacity", reasons="no room").message == "no room"
+
+
+def test_a_path_that_no_file_can_have():
+    """The error names it."""
+    with pytest.raises(NodeHistoryError, match=r"cannot open the node history /tmp/a.*b: .*null"):
+        SQLiteNodeHistory("/tmp/a\0b")
 
 
 def test_metadata_of_hosts(calculator):

@@ -152,6 +152,26 @@ def check_kinds(where: str, kind: type | UnionType, **given: object) -> None:
             raise InvalidArgument(f"{where}: expected {what} to be {said}, found {value!r}")
 
 
+def check_has(where: str, name: str, **given: object) -> None:
+    """InvalidArgument for the first of the arguments that has no attribute of a name."""
+    for what, value in given.items():
+        if not hasattr(value, name):
+            raise InvalidArgument(
+                f"{where}: expected {what} to have an attribute {name!r}, found {value!r}"
+            )
+
+
+def check_word(where: str, known: Iterable[str], **given: object) -> None:
+    """InvalidArgument for the first of the arguments that is none of the words."""
+    known = list(known)
+    for what, value in given.items():
+        if value not in known:
+            hint = did_you_mean(value, known) if isinstance(value, str) else ""
+            raise InvalidArgument(
+                f"{where}: expected {what} to be one of {', '.join(known)}, found {value!r}{hint}"
+            )
+
+
 def check_numbers(where: str, **given: object) -> None:
     """InvalidArgument for the first of the arguments that is no number, as NaN is none."""
     for what, value in given.items():

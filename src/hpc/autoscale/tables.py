@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, get_args
 
-from hpc.autoscale.errors import check_kinds
+from hpc.autoscale.errors import check_has, check_kinds, check_word
 from hpc.autoscale.plaintext import (
     columns_of,
     cut_start_to,
@@ -63,6 +63,8 @@ def write_rows(
     not enough, each row is a paragraph: its first value, and the others behind their headers.
     """
     check_kinds("printing rows", int | None, width=width)
+    check_has("printing rows", "write", stream=stream)
+    check_word("printing rows", get_args(OutputFormat), output_format=output_format)
     if output_format == "json":
         objects = [dict(zip(headers, row, strict=False)) for row in rows]
         json.dump(_plain(objects), stream, indent=2)

@@ -123,8 +123,11 @@ def uuid(prefix: str = "") -> str:
 def partition(node_list: Iterable[T], func: Callable[[T], K]) -> dict[K, list[T]]:
     """The items grouped by their key.
 
-    Keys are in the order of first appearance, items in the order given.
+    Keys are in the order of first appearance, items in the order given. InvalidArgument for what is
+    no list, and for a key that cannot be called.
     """
+    check_kinds("partition", Iterable, node_list=node_list)
+    check_kinds("partition", Callable, func=func)  # type: ignore[arg-type]
     by_key: dict[K, list[T]] = {}
     for item in node_list:
         by_key.setdefault(func(item), []).append(item)
@@ -399,6 +402,7 @@ class ShellDict(dict[str, Any]):
     """
 
     def __init__(self, wrapped: Mapping[str, Any], prefix: str = "") -> None:
+        check_kinds("ShellDict", Mapping, wrapped=wrapped)
         super().__init__(wrapped)
         for key, value in wrapped.items():
             name = re.sub(r"[^A-Za-z0-9_]", "_", f"{prefix}{key}")

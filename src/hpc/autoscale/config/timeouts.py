@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, check_kinds
 
 DEFAULT_IDLE_TIMEOUT = 300
 DEFAULT_BOOT_TIMEOUT = 1800
@@ -40,9 +40,13 @@ def parse_timeout(
     The value is a number, a number as text, or an object with such values by nodearray and for
     `default`, which counts where the nodearray is missing; an entry that is there and null, empty
     or 0 means `default_value`. Parts of a second are dropped. ConfigurationException for anything
-    else and for a negative number.
+    else and for a negative number; InvalidArgument for a configuration that is none.
     """
-    value = config.get(timeout_key)
+    try:
+        value = config.get(timeout_key)
+    except AttributeError:
+        check_kinds(timeout_key, Mapping, config=config)
+        raise
     if value is None:
         return default_value
     if not isinstance(value, Mapping):

@@ -7,6 +7,8 @@ from __future__ import annotations
 import logging
 from typing import TextIO
 
+from hpc.autoscale.errors import check_has
+
 # The name on the records, by which filters know them whatever logger they were given to.
 RECORD_NAME = "demandprinter"
 
@@ -50,6 +52,7 @@ class LoggingStream:
 def logging_stream(wrapped: TextIO, logger_name: str | None = None) -> LoggingStream:
     """A stream that writes to `wrapped` and gives each line at INFO to a logger, by default
     `demand`, whatever its level."""
+    check_has("logging_stream", "write", wrapped=wrapped)
     return LoggingStream(wrapped, logging.getLogger(logger_name or "demand"))
 
 

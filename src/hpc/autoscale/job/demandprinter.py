@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from hpc.autoscale.columns import Column, all_columns, parse_column, row_order, value_of
+from hpc.autoscale.errors import check_has
 from hpc.autoscale.hpclogging.printed import (
     ExcludeDemandPrinterFilter as ExcludeDemandPrinterFilter,
 )
@@ -60,11 +61,10 @@ class DemandPrinter:
     def print_demand(self, result: DemandResult) -> None:
         """Print a row for each node, those with an address by address, new ones by nodearray and
         number; below a table what the new nodes cost, where that was worked out."""
+        check_has("print_demand", "compute_nodes", demand_result=result)
         columns = self._columns(result)
-        nodes = [*result.compute_nodes]
-        known = {id(node) for node in nodes}
-        nodes.extend(node for node in result.new_nodes if id(node) not in known)
-        nodes.sort(key=row_order)
+        distinct = {id(node): node for node in [*result.compute_nodes, *result.new_nodes]}
+        nodes = sorted(distinct.values(), key=row_order)
         buckets = result.buckets_by_id
         rows = [
             [value_of(column, node, buckets, whole=self.long) for column in columns]
@@ -105,12 +105,10 @@ def print_demand(
     width: int | None = None,
 ) -> None:
     """Print demand; with `log`, each line goes to the logger `demand` as well."""
-    if not log:
-        DemandPrinter(columns, stream, output_format, long, width).print_demand(demand_result)
-        return
-    both: Any = logging_stream(stream or sys.stdout)
-    DemandPrinter(columns, both, output_format, long, width).print_demand(demand_result)
-    both.close()
+    written_to: Any = logging_stream(stream or sys.stdout) if log else stream
+    DemandPrinter(columns, written_to, output_format, long, width).print_demand(demand_result)
+    if log:
+        written_to.close()
 
 
 def print_columns(

@@ -258,8 +258,8 @@ class Job:
             return Outcome(node_mgr, self, 0, nothing)
         compiled = self.__compiled if self.__parsed is None else self.compiled_constraints()
         if not allow_existing:
-            new_only = get_constraints([{"node.exists": False}])
-            compiled = compile_constraints([*new_only, *self._constraints])
+            new_only = get_constraints([{"node.exists": False}, *self._constraints])
+            compiled = compile_constraints(new_only)
         placer, result = node_mgr._placer, None
         plan = None if explain else placer.place_at_once(compiled, request, self.__name)
         if plan is None:
@@ -318,6 +318,7 @@ class Job:
     def from_dict(d: Mapping[str, Any]) -> Job:
         """A job from its published JSON form. KeyError without name and constraints; a missing node
         count is 1."""
+        check_kinds("Job.from_dict", Mapping, d=d)
         job = Job(
             d["name"],
             d["constraints"],
@@ -371,9 +372,8 @@ class Outcome:
     def missing(self) -> int:
         """Slots, or nodes where the job asks for nodes, that it lacks."""
         job = self.job
-        if job.node_count > 0:
-            return max(0, job.node_count - self.units)
-        return max(0, job.iterations_remaining)
+        nodes_left = job.node_count - self.units
+        return max(0, nodes_left if job.node_count > 0 else job.iterations_remaining)
 
     @property
     def reasons(self) -> list[str]:
@@ -398,10 +398,8 @@ class Outcome:
     def _made(self) -> AllocationResult[Node]:
         name, manager = self.job.name, self._manager
         if not self.units:
-            scatters = self.job.packing_strategy == PackingStrategy.SCATTER
-            status = _REFUSED_AS[scatters]
-            where = manager._placer.where()
-            return AllocationResult(status, reasons=self._why_not, where=where)
+            status = _REFUSED_AS[self.job.packing_strategy == PackingStrategy.SCATTER]
+            return AllocationResult(status, reasons=self._why_not, where=manager._placer.where())
 
         def nodes() -> list[Node]:
             return [node for node in manager.get_nodes() if name in node.assignments]

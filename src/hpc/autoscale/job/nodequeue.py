@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from hpc.autoscale.errors import check_kinds
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import free_of_each
 from hpc.autoscale.results import EarlyBailoutResult
-
-_NUMBERS = frozenset((int, float))
 
 
 def default_prioritizer(node: Node) -> float:
@@ -23,7 +22,7 @@ def default_prioritizer(node: Node) -> float:
 
 def _default_priorities(nodes: Iterable[Node]) -> list[float]:
     cores = free_of_each(nodes, "ncpus")
-    if _NUMBERS.issuperset(map(type, cores)):
+    if {*map(type, cores)} <= {int, float}:
         return cores
     return [count if isinstance(count, (int, float)) else 0 for count in cores]
 
@@ -58,9 +57,13 @@ class NodeQueue:
 
     def push(self, node: Node) -> None:
         """Add a node, unless it is in the queue."""
-        if node not in self.__priorities:
-            self.__priorities[node] = self.node_priority(node)
-            self.__sorted = None
+        try:
+            if node not in self.__priorities:
+                self.__priorities[node] = self.node_priority(node)
+                self.__sorted = None
+        except (AttributeError, TypeError):
+            check_kinds("NodeQueue.push", Node, node=node)
+            raise
 
     def _push_all(self, nodes: Iterable[Node]) -> None:
         """`push` each."""
@@ -108,8 +111,8 @@ class NodeQueue:
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
             priorities = self.__priorities
-            names = {node: node.hostname for node in priorities if not node._is_planned}
-            named: dict[Node, str] = {node: name for node, name in names.items() if name}
+            there = (node for node in priorities if not node._is_planned)
+            named: dict[Node, str] = {node: name for node in there if (name := node.hostname)}
             others = [node for node in priorities if node not in named]
             self.__sorted = [*sorted(named, key=named.__getitem__), *others]
             self.__sorted.sort(key=priorities.__getitem__, reverse=True)

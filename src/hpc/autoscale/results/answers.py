@@ -1,12 +1,12 @@
 """Results of asking for nodes, slots and buckets, and of holding constraints against them."""
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from typing import Any, Generic
 
-from hpc.autoscale.errors import InvalidArgument
+from hpc.autoscale.errors import InvalidArgument, check_kinds
 from hpc.autoscale.results.base import (
     HANDLERS,
     B,
@@ -225,6 +225,25 @@ def answer_of(constraint: Any, node: Any = None, bucket: Any = None) -> Satisfie
     raise _odd(constraint, method, "a SatisfiedResult", answer)
 
 
+def answers_of(constraints: Any, node: Any) -> list[SatisfiedResult]:
+    """What each of a list of constraints says of a node. InvalidArgument for what is no list of
+    constraints."""
+    try:
+        return [answer_of(constraint, node) for constraint in constraints]
+    except (AttributeError, TypeError):
+        check_kinds("decrement", Iterable, constraints=constraints)
+        for constraint in constraints:
+            _check_is_constraint(constraint, "satisfied_by_node")
+        raise
+
+
+def _check_is_constraint(constraint: object, method: str) -> None:
+    if not hasattr(constraint, method):
+        raise InvalidArgument(
+            f"expected a constraint, as get_constraints makes them of JSON, found {constraint!r}"
+        )
+
+
 def space_of(constraint: Any, node: Any) -> int:
     """What `minimum_space` of a constraint says of a node. InvalidResultError for anything but a
     whole number."""
@@ -237,10 +256,7 @@ def space_of(constraint: Any, node: Any) -> int:
 def weights_of(constraint: Any, weights: list[tuple[B, float]]) -> list[tuple[B, float]]:
     """What `weight_buckets` of a constraint makes of buckets with their weights.
     InvalidResultError for anything but buckets with weights."""
-    if not hasattr(constraint, "weight_buckets"):
-        raise InvalidArgument(
-            f"expected a constraint, as get_constraints makes them of JSON, found {constraint!r}"
-        )
+    _check_is_constraint(constraint, "weight_buckets")
     given = constraint.weight_buckets(weights)
     try:
         found = [(bucket, weight) for bucket, weight in given]

@@ -161,7 +161,7 @@ class Result(ABC):
         """
         if not isinstance(self._reasons, list):
             later = self._default_reasons if self._reasons is None else self._reasons
-            self._reasons = made(later)
+            self._reasons = [later] if isinstance(later, str) else made(later)
         if not all(map(_is_harmless, self._reasons)):
             self._reasons[:] = map(on_one_line, self._reasons)
         return self._reasons

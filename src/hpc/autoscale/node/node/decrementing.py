@@ -18,7 +18,7 @@ from hpc.autoscale.node.node.contents import NodeView, copied, restore, same, sp
 from hpc.autoscale.packing.amounts import TOLERANCE, is_amount, left
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, Expr, Fit
-from hpc.autoscale.results import MatchResult, SatisfiedResult, answer_of, space_of
+from hpc.autoscale.results import MatchResult, SatisfiedResult, answers_of, space_of
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
@@ -78,10 +78,9 @@ def decrement(
     """See `Node.decrement`."""
     if node.closed:
         return MatchResult("NodeClosed", node, iterations, [f"{node} is closed"])
-    answers = [answer_of(constraint, node) for constraint in constraints]
-    refusals = [reason for answer in answers if not answer for reason in answer.reasons]
-    if any(not answer for answer in answers):
-        return MatchResult("NodeRejected", node, iterations, refusals)
+    if refused := [answer for answer in answers_of(constraints, node) if not answer]:
+        reasons = [reason for answer in refused for reason in answer.reasons]
+        return MatchResult("NodeRejected", node, iterations, reasons)
     exprs = [(c, lowered(c)) for c in constraints]
     fit = AllOf([expr for _, expr in exprs if expr is not None]).fit(NodeView(node))
     if not isinstance(fit, Fit):
@@ -172,8 +171,7 @@ def merge(node: Node, snode: Node) -> None:
         available[name] = value
     totals = node._resources
     said = {n: v for n, v in snode.resources.items() if n != settled}
-    differing = {n: v for n, v in said.items() if not (n in totals and same(totals[n], v))}
-    if differing:
+    if differing := {n: v for n, v in said.items() if not (n in totals and same(totals[n], v))}:
         totals.update(copied(differing))
     if snode.metadata:
         node.metadata.update(deepcopy(snode.metadata))

@@ -553,7 +553,10 @@ class Node(ABC):
 
     def assign(self, assignment_id: str) -> None:
         """Note that a job is placed here."""
-        self.__assignments.add(assignment_id)
+        try:
+            self.__assignments.add(assignment_id)
+        except TypeError:  # it cannot be one of a set
+            check_kinds(f"node {self.name}", str, assignment_id=assignment_id)
 
     @property
     def node_attribute_overrides(self) -> Any:

@@ -139,9 +139,9 @@ def _checked(
     try:
         conn = connect()
         return prepare(conn)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, ValueError) as error:  # the latter for a NUL in the path
         _close(conn)
-        if is_corrupt(error):
+        if isinstance(error, sqlite3.DatabaseError) and is_corrupt(error):
             raise _Unusable(_UNKNOWN) from error
         raise NodeHistoryError(
             f"cannot open the node history {path}: {error}{_what_is_wrong(path)}"

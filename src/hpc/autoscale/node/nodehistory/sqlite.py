@@ -332,6 +332,7 @@ class SQLiteNodeHistory(NodeHistory):
         many seconds it has left before the idle and boot timeouts of `config`. A node not known yet
         counts as first seen now; that it cannot be idle is written only of one that is known.
         """
+        check_kinds("node history", Mapping | None, config=config)
         present = [node for node in with_ids(nodes) if node.exists]
         now, settings = self.now(), dict(config or {})
         stored, gap = self._run(
