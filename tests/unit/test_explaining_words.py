@@ -10,6 +10,8 @@ from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, subject
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.explaining.limit_words import left_in_words, resting_in_words, what_rests
+from hpc.autoscale.explaining.refusals import SAID
+from hpc.autoscale.explaining.refusing import OF_ROOM
 from hpc.autoscale.explaining.words import (
     in_time,
     meant,
@@ -17,6 +19,7 @@ from hpc.autoscale.explaining.words import (
     with_next_try,
     without_codes,
 )
+from hpc.autoscale.packing import reject
 from hpc.autoscale.testing import a_cluster
 
 F4 = "Standard_F4s_v2"
@@ -169,3 +172,16 @@ def test_buckets_of_one_nodearray_and_of_one_group():
     array = {F4: 3, "Standard_F8s_v2": 3}
     manager = a_manager(a_cluster(htc=array))
     assert names_of(manager.get_buckets()) == "htc, 2 VM sizes"
+
+
+BY_THEIR_FACTS = {
+    *("UndefinedResource", "InsufficientResource", "InvalidOption", "CompoundFailure"),
+    *("SharedLimitReached", "CapacityFailureBackoff"),
+}
+"""Refusals of which the explanation looks at the facts."""
+
+
+@pytest.mark.parametrize("code", sorted(reject._TEMPLATES.keys() - BY_THEIR_FACTS - OF_ROOM))
+def test_every_refusal_has_words_that_need_no_name(code):
+    """The engine's follow the name of a node or bucket, which an explanation does not have."""
+    assert code in SAID, f"{code} has no row in SAID of explaining/refusals.py"
