@@ -700,6 +700,26 @@ def test_nodes_that_the_driver_does_not_let_in(two_nodes, monkeypatch, answer):
 
 
 @pytest.mark.parametrize(
+    ("command", "hook"),
+    [
+        ("join_nodes", "add_nodes_to_cluster"),
+        ("remove_nodes", "handle_draining"),
+        ("remove_nodes", "handle_post_delete"),
+    ],
+)
+def test_what_a_hook_raises_names_driver_and_hook(two_nodes, monkeypatch, command, hook):
+    """Where it says nothing of itself, as in a pass."""
+
+    def raising(self, nodes, *more):
+        raise KeyError("slots")
+
+    raising.__name__ = hook
+    monkeypatch.setattr(type(two_nodes.scheduler), hook, raising)
+    two_nodes(command, "-N", "htc-2", code=1)
+    assert f"{two_nodes.scheduler}.{hook}: KeyError: 'slots'" in two_nodes.errors
+
+
+@pytest.mark.parametrize(
     "command", ["delete_nodes", "remove_nodes", "join_nodes", "reimage_nodes", "restart_nodes"]
 )
 def test_nodes_must_be_named(grid, command):

@@ -114,6 +114,22 @@ def test_what_a_hook_of_the_start_raises_names_it(run, scheduler, monkeypatch, h
     assert one_line_and_where(raised.value) == f"FakeScheduler(fake).{hook}: KeyError: 'slots'"
 
 
+def test_what_a_hook_with_nodes_raises_names_it(run, scheduler):
+    """In the summary, which nothing else says; one that says what is wrong is told as it is."""
+    scheduler.jobs = [a_job(tasks=99)]
+    scheduler.failing["add_nodes_to_cluster"] = KeyError("slots")
+    scheduler.failing["explain_job"] = KeyError("id")
+    summary = run()
+    (error,) = summary.errors
+    assert (
+        str(error) == "joining nodes: FakeScheduler(fake).add_nodes_to_cluster: KeyError: 'slots'"
+    )
+    (note,) = (note for note in summary.notes if note.startswith("telling"))
+    assert note.endswith(": FakeScheduler(fake).explain_job: KeyError: 'id'")
+    scheduler.failing["add_nodes_to_cluster"] = RuntimeError("no licence")
+    assert str(run().errors[0]) == "joining nodes: no licence"
+
+
 @pytest.mark.parametrize("answer", [None, "", 7, Garbled()])
 def test_a_name_of_a_job_that_is_none_names_the_hook(scheduler, monkeypatch, answer):
     """And a driver that says nothing of it has the name that users have."""

@@ -116,7 +116,9 @@ def test_errors_are_on_the_step_in_which_they_happened(
     found = spans()
     (event,) = found["join"].events
     assert event.name == "exception"
-    assert event.attributes["exception.message"] == "joining nodes: ValueError: no hosts for ***"
+    hook = "FakeScheduler(fake).add_nodes_to_cluster"
+    said_there = f"joining nodes: {hook}: ValueError: no hosts for ***"
+    assert event.attributes["exception.message"] == said_there
     assert "exception.stacktrace" not in event.attributes
     assert not found["join"].status.is_ok and not found["read"].events
     assert said(found["pass"])["errors"] == 1 and len(found["pass"].events) == 1

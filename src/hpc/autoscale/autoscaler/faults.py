@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import PassError
-from hpc.autoscale.errors import AutoscaleError, one_line, one_line_and_where
+from hpc.autoscale.errors import AutoscaleError, one_line, one_line_and_where, while_doing
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.plaintext import shorten
@@ -111,7 +111,11 @@ class Faults:
         """
 
         def returned() -> list[Node]:
-            answer = self._called(hook, list(nodes))
+            try:
+                answer = self._called(hook, list(nodes))
+            except Exception as error:
+                while_doing(error, name_of(hook))
+                raise
             if answer is None:
                 self.note(f"{name_of(hook)}: {EXPECTED_NODES}, found None, taken for none of them")
                 return []

@@ -3,7 +3,7 @@
 A hook may return anything. What is not of the kind that its caller counts on is a `HookError` here,
 in one line with the driver, the hook and what was expected, before anything is done with it. Called
 by the loop and by commands; what hooks raise themselves goes on up as it is. Hooks that return
-nodes are called by `Faults.nodes`.
+nodes are called by `Faults.nodes` in the loop.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from hpc.autoscale.autoscaler.faults import (
     HookError,
     call_with_up_to,
+    checked_nodes,
     has_name,
     name_of,
+    positional_count,
     short,
     without_exit,
 )
@@ -41,6 +43,13 @@ def ask(hook: Callable[..., T], *args: Any) -> T:
     except Exception as error:
         while_doing(error, name_of(hook))
         raise
+
+
+def ask_for_nodes(hook: Callable[..., Any], nodes: list[Node], *more: Any) -> list[Node]:
+    """The nodes that a hook returns, none for None, where a person gives a command. `more` is given
+    to hooks that take it. What it raises is as for `ask`; HookError for what are no nodes."""
+    given = (nodes, *more)[: positional_count(hook, 1 + len(more))]
+    return checked_nodes(hook, ask(hook, *given) or [])
 
 
 def checked_driver(driver: object) -> SchedulerDriver:

@@ -16,9 +16,9 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.autoscaler.faults import without_exit
+from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.errors import counted, one_line
+from hpc.autoscale.errors import counted, one_line_and_where
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import UnusableHost
@@ -123,10 +123,9 @@ class Telling:
 
     def _say(self, job: Job, verdict: Verdict) -> bool:
         try:
-            with without_exit("explain_job"):
-                self._driver.explain_job(job, verdict)
+            hooks.ask(self._driver.explain_job, job, verdict)
         except Exception as error:  # noqa: BLE001  a hook, of which nothing depends
-            self.notes.append(f"telling why job {job.name} waits: {one_line(error)}")
+            self.notes.append(f"telling why job {job.name} waits: {one_line_and_where(error)}")
             logging.warning("%s", self.notes[-1])
             return False
         return True

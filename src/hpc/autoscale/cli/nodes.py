@@ -14,7 +14,7 @@ from typing import Any
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.commanding import look_twice, removals_in_doubt
-from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to, checked_nodes
+from hpc.autoscale.autoscaler.faults import Faults, call_with_up_to
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading, Readings, StaleReading
 from hpc.autoscale.cli.argtypes import warn
@@ -109,10 +109,8 @@ class NodeCommands(CommandLine):
         _refuse_doubtful(calculator.node_mgr, nodes)
         if include_permanent:
             self._node_history(config).unmark_ignored(nodes)
-            found = call_with_up_to(driver.add_nodes_to_cluster, nodes, True)
-        else:
-            found = driver.add_nodes_to_cluster(nodes)
-        joined = checked_nodes(driver.add_nodes_to_cluster, found or [])
+        permanent = (True,) if include_permanent else ()
+        joined = hooks.ask_for_nodes(driver.add_nodes_to_cluster, nodes, *permanent)
         print("Joined the following nodes:")
         _print_indented(joined)
         keys = set(map(key_of, joined))
@@ -188,7 +186,7 @@ class NodeCommands(CommandLine):
             leaving, refused = _delete(driver, calculator, leaving)
         if permanent:
             self._node_history(config).mark_ignored(leaving)
-        removed = checked_nodes(driver.handle_post_delete, driver.handle_post_delete(leaving) or [])
+        removed = hooks.ask_for_nodes(driver.handle_post_delete, leaving)
         place = self._place_of_nodes()
         print(f"Removed the following nodes{place and f' from {place}'}:")
         _print_indented(removed)
@@ -228,7 +226,7 @@ class NodeCommands(CommandLine):
 
     def _drain(self, driver: SchedulerDriver, nodes: list[Node], force: bool) -> list[Node]:
         """Drain nodes; the result is those that may go, which are all of them with `force`."""
-        drained = checked_nodes(driver.handle_draining, driver.handle_draining(nodes) or [])
+        drained = hooks.ask_for_nodes(driver.handle_draining, nodes)
         print("Drained the following nodes:")
         _print_indented(drained)
         if force:
