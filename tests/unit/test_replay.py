@@ -14,6 +14,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
+from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalWriter
@@ -257,6 +258,16 @@ def test_a_pass_that_could_not_look_ends_the_same(run, cluster, tmp_path, monkey
         with pytest.raises(Throttled):
             run(**ON)
     run(**ON)
+    is_same(tmp_path / "journal", 2)
+
+
+def test_a_cluster_that_there_was_no_way_to_ask(scheduler, now, tmp_path, monkeypatch):
+    """As without a password: the pass ends then as it did, and the next one decides the same."""
+    monkeypatch.delenv("CYCLECLOUD_PASSWORD", raising=False)
+    config = {"cluster_name": "c", "url": "http://127.0.0.1:9", "username": "u", **ON}
+    for _ in range(2):
+        with pytest.raises(ConfigurationException, match="password"):
+            Autoscaler(config, scheduler).run_once()
     is_same(tmp_path / "journal", 2)
 
 

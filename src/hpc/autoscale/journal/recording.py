@@ -125,7 +125,11 @@ class PassRecorder:
         made_by = config.get(MADE_BY)
 
         def make(own: Mapping[str, Any]) -> ClusterBindingInterface:
-            binding = new_cluster_bindings({**own, MADE_BY: made_by} if made_by else own)
+            try:
+                binding = new_cluster_bindings({**own, MADE_BY: made_by} if made_by else own)
+            except Exception as error:
+                self.heard("binding", error=as_json(error))
+                raise
             return cast(ClusterBindingInterface, HeardBinding(binding, self))
 
         return {

@@ -77,6 +77,10 @@ class Tape:
             raise again(found["error"])
         return found
 
+    def has(self, *key: Any) -> bool:
+        """Whether there is an answer left of a door."""
+        return bool(self._answers.get(key))
+
     def left(self) -> list[str]:
         """What nobody has asked for again."""
         return [
@@ -270,7 +274,10 @@ class _Place:
 
 
 def binding_of(tape: Tape) -> JournalBinding:
-    """The cluster of a record, or its clusters."""
+    """The cluster of a record, or its clusters. Raises what was raised then where there was no way
+    to ask it, as without a password."""
+    if tape.has("binding"):
+        tape.next("binding")
     cluster = tape.record.doors.get("cluster") or {}
     return JournalClusters(tape) if "members" in cluster else JournalBinding(tape)
 
