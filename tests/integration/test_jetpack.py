@@ -429,6 +429,16 @@ def test_a_mistake_changes_nothing(site, arrays, said):
     assert site.nodes() == {"gpu": 2}
 
 
+@pytest.mark.parametrize("wrong", [None, 5, "execute", {"Name": "execute", "TargetCount": 1}])
+def test_what_is_no_list_is_a_mistake(site, wrong):
+    """As others are: one line says what was expected."""
+    with pytest.raises(autoscale.RequestError, match=r"^expected a list of nodearray definitions"):
+        autoscale.update(wrong)
+    with pytest.raises(autoscale.RequestError, match=r"^jobs: expected a list, found"):
+        autoscale.scale_by_jobs(wrong)
+    assert site.nodes() == {}
+
+
 @pytest.mark.parametrize("count", [{}, {"corecount": 1, "instancecount": 1}, {"corecount": "x"}])
 def test_set_wants_one_number(site, count):
     """Neither of them, both, and something else are mistakes."""
@@ -520,8 +530,12 @@ def test_where_the_configuration_is_found(site, monkeypatch, tmp_path):
     autoscale.set("gpu", instancecount=1)
     assert (site.home / "requestsets.db").exists()
     monkeypatch.setenv("AUTOSCALE_CONFIG", "/no/such/file")
-    autoscale.configure(str(site.path))
-    autoscale.set("gpu", instancecount=2)
+    for path in (site.path, str(site.path)):
+        autoscale.configure(path)
+        autoscale.set("gpu", instancecount=2)
+    autoscale.configure(["autoscale.json"])
+    with pytest.raises(RuntimeError, match="expected a configuration as a mapping, or the path"):
+        autoscale.set("gpu", instancecount=2)
     own = {**json.loads(site.path.read_text()), "nodehistorydb": str(tmp_path / "own" / "h.db")}
     (tmp_path / "own").mkdir()
     autoscale.configure({**own, "lock_file": None})

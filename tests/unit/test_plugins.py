@@ -131,8 +131,8 @@ def test_jobs_that_make_no_sense(now):
     assert [(job.name, job.runs_who_knows_where) for job in jobs] == [
         ("negative", False),
         ("anywhere", True),
-        ("job 4", True),
-        ("job 5", False),
+        ("entry 4", True),
+        ("entry 5", False),
     ]
     assert jobs[0].executing_hostnames == ["one"]
     assert "request_cpus: expected a whole number of 0 or more, found -4" in jobs[0].reason

@@ -174,7 +174,8 @@ def load_driver(
         raise ConfigurationException(f"driver: expected package.module:Class, found {spec!r}")
     factory = getattr(_module(spec, module_name, directory), name, None)
     if not callable(factory):
-        known = dir(sys.modules[module_name])
+        module = sys.modules[module_name]
+        known = [each for each in dir(module) if callable(getattr(module, each, None))]
         raise ConfigurationException(
             f"driver: module {module_name} has no class {name}{did_you_mean(name, known)}"
         )

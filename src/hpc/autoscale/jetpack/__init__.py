@@ -20,7 +20,7 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.autoscaler.serving import report
 from hpc.autoscale.cli.drivers import driver_for, keep_files_beside
 from hpc.autoscale.errors import ConfigurationException
-from hpc.autoscale.jetpack.jobs import arrays_of_jobs
+from hpc.autoscale.jetpack.jobs import arrays_of_jobs, listed
 from hpc.autoscale.requestsets.definitions import DEFAULT_NODEARRAY, RequestError
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, STANDARD, NotServedError
 from hpc.autoscale.requestsets.store import RequestStoreError
@@ -39,10 +39,10 @@ __all__ = [
 
 _HOME = "/opt/azurehpc/scalelib"
 
-_configured: str | Mapping[str, Any] | None = None
+_configured: str | os.PathLike[str] | Mapping[str, Any] | None = None
 
 
-def configure(config: str | Mapping[str, Any] | None) -> None:
+def configure(config: str | os.PathLike[str] | Mapping[str, Any] | None) -> None:
     """Say which cluster is meant: the path of an autoscale.json, or its content.
 
     None: as without a call, `$AUTOSCALE_CONFIG`, else `$AUTOSCALE_HOME/autoscale.json`.
@@ -87,7 +87,7 @@ def update(
         config,
         home,
         lambda: Autoscaler(config, lambda: driver_for(config, directory)),
-        list(arrays),
+        listed(arrays),
         request_set,
         expiration_interval,
     )
@@ -117,8 +117,8 @@ def _found() -> tuple[dict[str, Any], str]:
     """The configuration, and the directory that it is in; the latter empty for one that is none of
     a file."""
     source = config_path() if _configured is None else _configured
-    if not isinstance(source, str):
-        return load_config(dict(source)), ""
+    if not isinstance(source, str | os.PathLike):
+        return load_config(source), ""
     if not os.path.exists(source):
         raise ConfigurationException(
             f"expected autoscale.json at {source}: call configure(), or set AUTOSCALE_CONFIG"

@@ -22,6 +22,10 @@ def arrays_of_jobs(
     Definitions that no job is for are left out: callers hand over the same ones each time.
     RequestError for a job that cannot be understood.
     """
+    jobs, array_definitions = listed(jobs), listed(array_definitions)
+    for what, found in (("jobs", jobs), ("array_definitions", array_definitions)):
+        if not isinstance(found, list):
+            raise RequestError(f"{what}: expected a list, found {found!r}")
     cores: Counter[str] = Counter()
     groups: Counter[tuple[str, int]] = Counter()
     for index, job in enumerate(jobs):
@@ -48,6 +52,12 @@ def arrays_of_jobs(
         for (name, size), count in groups.items()
     ]
     return [*plain, *grouped]
+
+
+def listed(given: Any) -> Any:
+    """A list of what can be gone through; a text, a mapping and anything else as it is."""
+    is_one = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
+    return given if is_one else list(given)
 
 
 def _by_name(definitions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

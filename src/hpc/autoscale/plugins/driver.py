@@ -140,7 +140,7 @@ def _sorted_out(state: ClusterState) -> tuple[ClusterState, list[UnusableJob]]:
             jobs.append(job)
             continue
         name = job.get("name") if isinstance(job, Mapping) else None
-        unusable.append(UnusableJob(name or f"job {number}", problem, hosts))
+        unusable.append(UnusableJob(name or f"entry {number}", problem, hosts))
     return replace(state, jobs=jobs), unusable
 
 
