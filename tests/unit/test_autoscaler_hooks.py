@@ -12,6 +12,7 @@ from builders.grid_cli import GridCLI
 from hpc.autoscale.autoscaler import Autoscaler, hooks
 from hpc.autoscale.autoscaler.faults import Faults, HookError
 from hpc.autoscale.errors import AutoscaleError, one_line_and_where
+from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -145,6 +146,26 @@ def test_hosts_that_are_listed_twice_are_a_note(run, scheduler):
     (note,) = run().notes
     assert note.startswith("FakeScheduler(fake).read_jobs_and_nodes: expected each host once, ")
     assert "found rack-1 more than once" in note
+
+
+def test_what_is_no_amount_where_nodes_have_one_is_a_note(run, scheduler):
+    """No job fits on such a host, and nodes would be made in its place again and again."""
+    scheduler.hosts = [
+        a_host("rack-1", ncpus="4", ccnodeid="id", queue="long"),
+        a_host("rack-2", ncpus="4", memgb="8gb"),
+        a_host("rack-3", ncpus=4, memmb=Memory(8, "g")),
+        a_host("rack-4", memtb=["8"], row=7),
+        a_host("rack-5", row="left"),
+    ]
+    cores, memory, other = run().notes
+    assert "memtb of a host" in other and "found ['8'] for rack-4" in other
+    reading = "FakeScheduler(fake).read_jobs_and_nodes: expected"
+    assert cores == (
+        f"{reading} ncpus of a host to be a number or a size, as nodes have it, found '4' for"
+        " rack-1, rack-2: no work that asks for an amount of it fits there"
+    )
+    assert memory.startswith(f"{reading} memgb of a host")
+    assert "found '8gb' for rack-2" in memory
 
 
 def test_hosts_of_one_name_that_are_different_nodes_are_no_note(run, scheduler):

@@ -48,6 +48,7 @@ from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.workers import STATES_FILE, states_file
+from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.regions import with_weights
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
@@ -134,6 +135,37 @@ def hosts_listed_twice(driver: SchedulerDriver, hosts: Iterable[SchedulerNode]) 
         f"{name_of(driver.read_jobs_and_nodes)}: expected each host once, found {shorten(twice)}"
         " more than once: only one entry of each is looked at"
     )
+
+
+_AMOUNTS = frozenset((int, float, bool, ht.Size, ht.Memory))
+
+
+def odd_amounts(
+    driver: SchedulerDriver, hosts: Iterable[SchedulerNode], buckets: Iterable[NodeBucket]
+) -> list[str]:
+    """A sentence on each resource of which nodes have an amount and hosts of a driver something
+    else, such as `"4"` or `"16gb"`.
+
+    Work that asks for an amount fits on no such host, so that others are made in its place again
+    and again.
+    """
+    others: dict[str, list[SchedulerNode]] = {}
+    for host in hosts:
+        for name, value in host.available.items():
+            if value.__class__ not in _AMOUNTS and not isinstance(value, ht.Size):
+                others.setdefault(name, []).append(host)
+    amounts: set[str] = set()
+    for bucket in (each for each in buckets if others and not each.is_artificial):
+        values = {name: bucket.resources.get(name) for name in others}
+        amounts.update(n for n, v in values.items() if is_amount(v) or isinstance(v, ht.Size))
+    what = name_of(driver.read_jobs_and_nodes)
+    return [
+        f"{what}: expected {name} of a host to be a number or a size, as nodes have it, found"
+        f" {given[0].available[name]!r} for {shorten([str(host.hostname) for host in given])}:"
+        " no work that asks for an amount of it fits there"
+        for name, given in others.items()
+        if name in amounts
+    ]
 
 
 def managed_nodes(node_mgr: NodeManager, nodes: Sequence[Node]) -> list[Node]:

@@ -232,6 +232,8 @@ class Pass:
             calculator, jobs = self._new_calculator(self.config, self.driver)
             nodes, buckets = calculator.node_mgr.get_nodes(), calculator.node_mgr.get_buckets()
             self.steps.note(nodes=len(nodes), buckets=len(buckets))
+        for odd in learning.odd_amounts(self.driver, self._witness.reading[1], buckets):
+            self.faults.note(odd)
         self._calculator = calculator
         if self._recorder is not None:
             self._recorder.heard_validation(self._witness.reading[1], calculator.node_mgr)
