@@ -96,6 +96,9 @@ def test_a_dry_run_stores_nothing():
     [
         (None, "Queue.collect: expected a ClusterState, found None"),
         (ClusterState(699.0), "found one that was taken 301 seconds ago"),
+        (ClusterState(None), "Queue.collect: expected taken_at to be a number, found None"),
+        (ClusterState(1000.0, None), "Queue.collect: expected jobs to be Sequence, found None"),
+        (ClusterState(1000.0, (), {}, []), "expected set_aside to be Mapping, found"),
     ],
 )
 def test_a_state_that_is_none_or_old(now, state, problem):
@@ -107,6 +110,14 @@ def test_a_state_that_is_none_or_old(now, state, problem):
     with pytest.raises(AutoscaleError, match=problem):
         driver.read_jobs_and_nodes({})
     assert queue.stored == []
+
+
+def test_plug_ins_that_are_none():
+    """Are refused when the driver is made."""
+    with pytest.raises(AutoscaleError, match="PluginDriver: expected monitoring to have an attr"):
+        PluginDriver(None)
+    with pytest.raises(AutoscaleError, match="ScaleByJobs: expected array_definitions to be Iter"):
+        ScaleByJobs(5)
 
 
 class Seen(LookingBack):

@@ -9,10 +9,11 @@ from builders.nodes import an_htc_cluster
 from hpc.autoscale.errors import ConfigurationException, InvalidArgument
 from hpc.autoscale.hpclogging import initialize_logging
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
-from hpc.autoscale.job.demandprinter import print_demand
+from hpc.autoscale.job.demandprinter import print_demand, print_rows
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode, TempNode
+from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.bucket import bucket_candidates
 from hpc.autoscale.node.constraints import BaseNodeConstraint, register_parser
 from hpc.autoscale.node.node import UnmanagedNode
@@ -23,6 +24,7 @@ from hpc.autoscale.testing import a_node
 from hpc.autoscale.util import (
     ShellDict,
     SingletonFileLock,
+    json_dump,
     load_config,
     parse_boot_timeout,
     parse_idle_timeout,
@@ -300,6 +302,14 @@ def test_what_is_grouped():
     for ask in (partition, partition_single):
         refused("partition: expected node_list to be Iterable, found None", ask, None, str)
         refused("partition: expected func to be Callable, found 5", ask, [1], 5)
+
+
+def test_queues_rows_and_files():
+    """A list of entries, lists of columns and of rows, and what can be written to."""
+    refused("build_jobs: expected entries to be Iterable, found None", build_jobs, None, Job)
+    refused("printing rows: expected columns to be Iterable, found None", print_rows, None, [])
+    refused("printing rows: expected rows to be Iterable, found None", print_rows, ["a"], None)
+    refused("json_dump: expected writer to have an attribute 'write', found 5", json_dump, {}, 5)
 
 
 def test_a_text_is_one_reason():

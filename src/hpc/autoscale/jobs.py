@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.errors import AutoscaleError, one_line
+from hpc.autoscale.errors import AutoscaleError, check_kinds, one_line
 from hpc.autoscale.job.job import Job
 
 Entry = TypeVar("Entry")
@@ -63,8 +63,9 @@ def build_jobs(
     a job that nobody can place, there is an `UnusableJob` instead, called `name(entry)`, or by the
     number of the entry where there is no such name. `hosts`: where an entry runs, none while it
     waits; leave it out where entries only wait. What iterating over `entries` raises is passed on:
-    then the queue could not be read.
+    then the queue could not be read. InvalidArgument for entries that are no list.
     """
+    check_kinds("build_jobs", Iterable, entries=entries)
     jobs: list[Job] = []
     for number, entry in enumerate(entries, 1):
         try:

@@ -43,6 +43,7 @@ def print_rows(
 ) -> None:
     """Print rows of any values; a column `header@name` is headed by its header. `width`: how many
     characters a line of a table may have."""
+    check_kinds("printing rows", Iterable, columns=columns, rows=rows)
     headers = [column.split("@")[0] for column in columns]
     if output_format != "json":
         headers = [header.upper() for header in headers]

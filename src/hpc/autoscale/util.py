@@ -23,6 +23,7 @@ from hpc.autoscale.errors import (
     ConfigurationException,
     LockUnusableError,
     MultipleInstancesError,
+    check_has,
     check_kinds,
 )
 from hpc.autoscale.hpctypes import without_domain
@@ -422,6 +423,7 @@ def json_dump(obj: Any, writer: TextIO | None = None) -> None:
     """
     import json
 
+    check_has("json_dump", "write", writer=writer or sys.stdout)
     json.dump(obj, writer or sys.stdout, indent=2, default=_to_json)
 
 

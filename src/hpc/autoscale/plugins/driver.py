@@ -8,7 +8,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.cli.drivers import GenericDriver, reporting_no_hosts
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, check_has, check_kinds, check_numbers
 from hpc.autoscale.jetpack.jobs import arrays_of_jobs, problem_of
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -31,6 +31,7 @@ class ScaleByJobs:
     past_seconds = 0.0
 
     def __init__(self, array_definitions: Iterable[Mapping[str, Any]] = ()) -> None:
+        check_kinds("ScaleByJobs", Iterable, array_definitions=array_definitions)
         self._definitions = list(array_definitions)
 
     def decide(
@@ -56,6 +57,7 @@ class PluginDriver(GenericDriver):
         name: str = "plugin",
     ) -> None:
         super().__init__(name)
+        check_has("PluginDriver", "collect", monitoring=monitoring)
         self._monitoring = monitoring
         self._autoscale = autoscale or ScaleByJobs()
         self._collected: ClusterState | None = None
@@ -120,6 +122,9 @@ def _check(state: object, monitoring: MonitoringPlugin) -> None:
     plugin = type(monitoring).__name__
     if not isinstance(state, ClusterState):
         raise AutoscaleError(f"{plugin}.collect: expected a ClusterState, found {state!r}")
+    check_numbers(f"{plugin}.collect", taken_at=state.taken_at)
+    check_kinds(f"{plugin}.collect", Sequence, jobs=state.jobs)
+    check_kinds(f"{plugin}.collect", Mapping, set_aside=state.set_aside)
     age = clock.time() - state.taken_at
     if age > MAX_AGE_SECONDS:
         raise AutoscaleError(
