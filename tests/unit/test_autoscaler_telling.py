@@ -106,6 +106,25 @@ def test_an_error_of_the_hook_is_a_note_and_tried_again(run, scheduler):
     assert len({name for name, _ in codes(scheduler)}) == 8
 
 
+def test_jobs_that_ended_meanwhile_keep_no_others_from_being_told(run, scheduler, monkeypatch):
+    """Only failures in a row end the telling, and few of the others are notes of their own."""
+    names = [f"big{number}" for number in range(10)]
+    scheduler.jobs = [a_job(name, tasks=TOO_MANY) for name in names]
+    ended = set(names[::2])
+
+    def explain_job(self, job, verdict):
+        if job.name in ended:
+            raise RuntimeError("Invalid job id specified")
+        told.append(job.name)
+
+    told: list[str] = []
+    monkeypatch.setattr(type(scheduler), "explain_job", explain_job)
+    notes = run().notes
+    assert told == names[1::2]
+    assert len(notes) == 4
+    assert notes[-1] == "not told why they wait: 2 more jobs"
+
+
 @pytest.mark.parametrize("has_place", [False, True])
 def test_what_no_job_wants_is_told_to_drivers_that_have_a_place_for_it(run, scheduler, has_place):
     """What request sets and drivers want of nodearrays is no job of the scheduler's."""

@@ -37,6 +37,11 @@ JUDGED_PER_PASS = 50
 what was said of them until their turn comes."""
 
 _GIVE_UP_AFTER = 3
+"""Failures in a row after which a pass tells no more: then it is not one job that has ended
+meanwhile, but the command or the scheduler."""
+
+_NOTED = 3
+"""Failures of one pass that are notes of their own; the others are counted in one more."""
 
 
 class Telling:
@@ -47,6 +52,8 @@ class Telling:
         self.notes: list[str] = []
         self._driver = driver
         self._path = path
+        self._in_a_row = 0
+        self._failed = 0
 
     @property
     def is_wanted(self) -> bool:
@@ -66,7 +73,6 @@ class Telling:
         now: dict[str, str] = {}
         told: list[str] = []
         later: list[str] = []
-        failures = 0
         judged: set[int] = set()
         end = time.monotonic() + TOLD_SECONDS  # real time, which a hook takes
         for job in _in_turn(jobs, before):
@@ -81,15 +87,16 @@ class Telling:
                 now[name] = verdict.key
             elif (
                 len(told) >= TOLD_PER_PASS
-                or failures >= _GIVE_UP_AFTER
+                or self._in_a_row >= _GIVE_UP_AFTER
                 or (told and time.monotonic() >= end)
             ):
                 later.append(name)
             elif self._say(job, verdict):
                 told.append(name)
                 now[name] = verdict.key
-            else:
-                failures += 1
+        if self._failed > _NOTED:
+            more = counted(self._failed - _NOTED, "more job")
+            self.notes.append(f"not told why they wait: {more}")
         # what was said of these stays until their turn comes
         now.update({name: before[name] for name in later if name in before})
         if later:
@@ -125,9 +132,13 @@ class Telling:
         try:
             hooks.ask(self._driver.explain_job, job, verdict)
         except Exception as error:  # noqa: BLE001  a hook, of which nothing depends
-            self.notes.append(f"telling why job {job.name} waits: {one_line_and_where(error)}")
-            logging.warning("%s", self.notes[-1])
+            self._in_a_row += 1
+            self._failed += 1
+            if self._failed <= _NOTED:
+                self.notes.append(f"telling why job {job.name} waits: {one_line_and_where(error)}")
+                logging.warning("%s", self.notes[-1])
             return False
+        self._in_a_row = 0
         return True
 
     def _read(self) -> dict[str, str]:
