@@ -218,6 +218,24 @@ def test_a_gang_that_no_try_can_help_is_not_said_to_wait_for_one(tmp_path):
         assert f"1 job (huge) {said}" in str(summary)
 
 
+@pytest.mark.parametrize("shape", [{"node_count": 40}, {"iterations": 40}])
+def test_a_gang_that_can_never_be_in_a_place_tries_nothing_there(tmp_path, shape):
+    """Where another came short, and has gone: no node is made for it, and none kept."""
+    needs = {"ncpus": 2, "exclusive": True}
+    with short_site(tmp_path, {"htc": {**ONE["htc"], "max_count": 20}}) as site:
+        site.new_jobs = lambda: [Job("mpi", needs, colocated=True, **dict.fromkeys(shape, 8))]
+        passes(site, 12)
+        site.new_jobs = lambda: [Job("huge", needs, colocated=True, **shape)]
+        made, summary = passes(site, 50)
+        assert sum(made) == 0
+        (job,) = summary.unsatisfied
+        assert job.verdict.stand == Stand.NEVER
+        site.new_jobs = lambda: [Job("large", needs, colocated=True, **dict.fromkeys(shape, 16))]
+        made, summary = passes(site, 2)
+        assert sum(made) == 6
+        assert "(5 of 16 nodes, 2 times)" in summary.unsatisfied[0].reason
+
+
 def test_when_a_gang_has_to_have_the_rest_is_in_its_verdict(tmp_path):
     """As a unix time, beside the words; at its deadline it is when it may try again."""
     with short_site(tmp_path) as site:

@@ -437,19 +437,12 @@ def binding_limits(bucket: NodeBucket, nodes: int) -> list[Limit]:
     return [limit for limit, left in shared.items() if left == least]
 
 
-def _most_nodes(limit: Limit, bucket: NodeBucket) -> int:
-    """How many nodes of a bucket a limit allows, whatever else runs."""
-    if limit is bucket.limits.own:
-        return bucket.limits.max_count
-    return min(limit.max_nodes, limit.max_cores // max(1, bucket.vcpu_count))
-
-
 def _allowing_fewer(bucket: NodeBucket, nodes: int) -> list[Limit]:
     """The limits that allow fewer nodes of a bucket than so many, whatever else runs; the one that
     allows the fewest first."""
     own = bucket.limits.own
     most = {
-        limit: _most_nodes(limit, bucket)
+        limit: bucket.limits.most_of(limit)
         for limit in bucket.limits.parts
         if limit.is_charged and limit is not own and not isinstance(limit, HeldBack)
     }
@@ -493,7 +486,7 @@ def _limited(limit: Limit, bucket: NodeBucket, nodes: int) -> Found:
     code, _ = name_of_limit(limit)
     is_own = limit is bucket.limits.own
     text = left_in_words(bucket, nodes) if is_own else room_in_words(limit, bucket, nodes)
-    most, stand = _most_nodes(limit, bucket), None
+    most, stand = bucket.limits.most_of(limit), None
     if nodes > most:
         stand = Stand.NEVER
         code = "GroupTooSmall" if code == "GroupFull" else code

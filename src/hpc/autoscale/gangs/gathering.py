@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale import clock
@@ -35,8 +35,9 @@ from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.contents import assigned_to, server_id_of
+from hpc.autoscale.node.node.contents import NodeView, assigned_to, server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.plaintext import NAMED_AT_MOST, shorten
 from hpc.autoscale.util import parse_boot_timeout
 
@@ -95,6 +96,7 @@ class Gangs:
         self._before: tuple[list[Gathering], list[Shortfall]] = ([], [])
         self._measures: dict[int, tuple[str, int]] = {}
         self._serving: dict[object, bool] = {}
+        self._taking: dict[object, tuple[int, int]] = {}
         self._now = clock.time()
         self._members: Mapping[tuple[str, str, str], Sequence[Node]] = {}
         self._read()
@@ -243,11 +245,13 @@ class Gangs:
             is_tried = any(g.goal and g.place.offer == offer for g in self._gatherings)
             if is_tried or self._now < short.until or not self._concerns(short, job):
                 continue
-            if not self._serves(short.place, job, node_mgr, exactly=True):
+            takes = self._size_in(short.place, job, node_mgr)
+            if not takes:
                 continue
-            goal = min(short.had + 1, short.size)
+            size = max(short.size, takes)
+            goal = min(short.had + 1, size)
             here = self._members.get(_where(short.place), ())
-            self._begin(job, short.place, short.size, goal, here)
+            self._begin(job, short.place, size, goal, here)
             self._ask_for_the_rest(job, self._gatherings[-1], node_mgr)
             return
 
@@ -380,19 +384,25 @@ class Gangs:
         kind, units = self._measure(job)
         return short.job == job.name or (short.kind == kind and units >= short.units)
 
-    def _serves(self, place: Place, job: Job, node_mgr: NodeManager, exactly: bool = False) -> bool:
-        """Whether a job may be on new nodes of the offer of a place, or of that place `exactly`.
-        One that may not has nothing to do with what came short there."""
-        key = (job.compiled_constraints(), place if exactly else place.offer)
+    def _serves(self, place: Place, job: Job, node_mgr: NodeManager) -> bool:
+        """Whether a job may be on new nodes of the offer of a place. One that may not has nothing
+        to do with what came short there."""
+        key = (job.compiled_constraints(), place.offer)
         if key not in self._serving:
-            buckets = (
-                bucket
-                for bucket in node_mgr.get_buckets()
-                if (_where_of(bucket) == _where(place) or not exactly)
-                and subject(Reach.OFFER, facts_of(bucket)) == place.offer
-            )
-            self._serving[key] = any(map(job.is_served_by, buckets))
+            self._serving[key] = any(map(job.is_served_by, _buckets_of(place, node_mgr)))
         return self._serving[key]
+
+    def _size_in(self, place: Place, job: Job, node_mgr: NodeManager) -> int:
+        """How many nodes a gang takes at least in just that place; 0 where it may not be there, or
+        where the limits never allow so many."""
+        key = (job.compiled_constraints(), place)
+        if key not in self._taking:
+            here = (b for b in _buckets_of(place, node_mgr) if _where_of(b) == _where(place))
+            bucket = next(filter(job.is_served_by, here), None)
+            self._taking[key] = (0, 0) if bucket is None else _room_in(bucket, job)
+        each, most = self._taking[key]
+        size = job.node_count if job.node_count > 0 else -(-job.iterations // max(1, each))
+        return size if each and size <= most else 0
 
     # -- the file
 
@@ -510,6 +520,19 @@ def _nodes_by_place(node_mgr: NodeManager) -> dict[tuple[str, str, str], list[No
         if is_there and node.managed and node.state not in _NO_USE:
             found[_where_of(node)].append(node)
     return found
+
+
+def _buckets_of(place: Place, node_mgr: NodeManager) -> Iterator[NodeBucket]:
+    """The buckets of the offer of a place."""
+    for bucket in node_mgr.get_buckets():
+        if subject(Reach.OFFER, facts_of(bucket)) == place.offer:
+            yield bucket
+
+
+def _room_in(bucket: NodeBucket, job: Job) -> tuple[int, int]:
+    """How many slots of a job a new node of a bucket takes, and how many nodes there may be."""
+    fit = job.compiled_constraints().expr.fit(NodeView(bucket.example_node))
+    return fit.count if isinstance(fit, Fit) else 0, bucket.limits.most_nodes
 
 
 def _where(place: Place) -> tuple[str, str, str]:

@@ -319,6 +319,18 @@ class BucketLimits:
         """The limit of the bucket alone."""
         return self._own
 
+    def most_of(self, limit: Limit) -> int:
+        """How many nodes of the bucket one of its limits allows, whatever else runs."""
+        if limit is self._own:
+            return self.max_count
+        return min(limit.max_nodes, limit.max_cores // max(1, self._vcpu_count))
+
+    @property
+    def most_nodes(self) -> int:
+        """How many nodes of the bucket there may be, whatever else runs, and once nothing is held
+        back."""
+        return min(self.most_of(limit) for limit in self._charged if limit not in self._held)
+
     def decrement(self, nodes: int = 1) -> None:
         """Use up `nodes` of every limit, or of none.
 
