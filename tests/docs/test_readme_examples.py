@@ -306,3 +306,11 @@ def test_the_steps_to_a_cluster_of_ones_own(config, tmp_path):
     (made,) = json.loads(run("journal", "show", "-c", "autoscale.json", "-F", "json"))
     assert made["did"]["errors"] == []
     assert run("replay", str(tmp_path / "journal")).startswith("1 pass")
+
+
+def test_services_are_stopped_without_ending_what_the_driver_has_started():
+    """SIGTERM goes to the main process alone, so that the pass in hand can be finished."""
+    units = [path.read_text(encoding="utf-8") for path in (ROOT / "examples").rglob("*.service")]
+    assert units
+    for unit in [README, *units]:
+        assert "\nKillMode=mixed\n" in unit
