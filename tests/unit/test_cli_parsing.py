@@ -1,6 +1,5 @@
 """From objects to commands: discovery, options, what a command is called with."""
 
-import gc
 import json
 import types
 
@@ -118,20 +117,6 @@ def test_calling_a_command(config):
         ("one", {"cluster_name": "c", "read_only": True, "lock_file": None}),
         ("two", {"cluster_name": "c"}, 3),
     ]
-
-
-def test_the_collector_runs_less_often_while_a_command_does(config):
-    """Of azscale and of integrations alike."""
-    found = []
-    module = types.ModuleType("commands")
-    module.run = lambda config: found.append(gc.get_threshold())
-    before = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)
-    try:
-        clilib.main(["run", "-c", config], "x", module)
-        assert (found, gc.get_threshold()) == ([(20_000, 2, 2)], (700, 10, 10))
-    finally:
-        gc.set_threshold(*before)
 
 
 def test_options_of_integrations_may_be_cut_short(config):

@@ -2,13 +2,19 @@ import gc
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.collector import collecting_seldom, running_a_command
+from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.collector import collecting_seldom, passing
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
+from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory
 
 
@@ -72,9 +78,9 @@ def test_a_host_that_has_turned_it_off_is_left_alone(collected: list[int]) -> No
     try:
         with collecting_seldom():
             kept = many()
+        assert (collected, len(kept)) == ([], 2_000)
     finally:
         gc.enable()
-    assert (collected, len(kept)) == ([], 2_000)
 
 
 def test_an_error_puts_it_back() -> None:
@@ -136,44 +142,49 @@ def test_the_outermost_block_says_how_many_objects():
     assert gc.get_threshold()[0] < 20_000
 
 
-def test_a_command_collects_less_often_and_leaves_the_setting_as_it_was() -> None:
-    """Whatever the command raises."""
-    with pytest.raises(ValueError, match="within"), running_a_command():
-        assert gc.get_threshold() == (20_000, 2, 2)
-        raise ValueError("within")
+class Watching(GenericDriver):
+    """Notes how the collector stands while a pass reads."""
+
+    def __init__(self) -> None:
+        super().__init__("watching")
+        self.found: list[tuple[int, int, int]] = []
+
+    def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
+        self.found.append(gc.get_threshold())
+        return [], []
+
+
+def test_a_whole_pass_collects_less_often(tmp_path: Path) -> None:
+    """From its beginning to its end, and what is older soon enough; so does one that only looks."""
+    driver = Watching()
+    history = str(tmp_path / "nodehistory.db")
+    config = {
+        "_mock_bindings": MockClusterBinding(),
+        "lock_file": None,
+        "nodehistorydb": history,
+    }
+    loop = Autoscaler(config, driver)
+    loop.run_once()
+    assert set(driver.found) == {(20_000, 2, 2)}
+    loop.look()
+    assert set(driver.found) == {(20_000, 2, 2)}
     assert gc.get_threshold() == (700, 11, 12)
 
 
-@pytest.mark.parametrize("own", [(0, 10, 10), (20_001, 10, 10), (100_000, 5, 5)])
-def test_a_command_leaves_a_host_alone_that_collects_less_often(own: tuple[int, int, int]) -> None:
-    """Never, or after more objects than for a command, stays so."""
-    gc.set_threshold(*own)
-    with running_a_command():
-        assert gc.get_threshold() == own
-    assert gc.get_threshold() == own
-
-
-def test_what_a_command_sets_itself_stays() -> None:
-    """As a driver of the user's may."""
-    with running_a_command():
-        gc.set_threshold(800, 9, 9)
-    assert gc.get_threshold() == (800, 9, 9)
-
-
-def test_cycles_of_a_command_that_never_ends_are_freed() -> None:
-    """Those of each of its passes, after a few more, also where they have grown old."""
+def test_what_passes_leave_behind_is_freed_though_it_has_grown_old() -> None:
+    """After few more of them."""
 
     class Cycle:
         def __init__(self) -> None:
             self.me = self
 
-    with running_a_command():
-        most = 0
-        for _ in range(60):
-            one_pass = [Cycle() for _ in range(9_000)]
-            most = max(most, sum(type(each) is Cycle for each in gc.get_objects()))
-            del one_pass
-    assert most < 90_000
+    most = 0
+    for _ in range(60):
+        with passing():
+            one_pass = [Cycle() for _ in range(21_000)]
+        most = max(most, sum(type(each) is Cycle for each in gc.get_objects()))
+        del one_pass
+    assert most < 250_000
 
 
 _CONSOLE = """

@@ -25,6 +25,7 @@ from hpc.autoscale.autoscaler.telemetry import OFF, PassSpans, Telemetry
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.ccbindings.pacing import Stop
 from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
+from hpc.autoscale.collector import passing
 from hpc.autoscale.config import check_config
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError, counted
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -102,6 +103,7 @@ class Autoscaler:
         """One pass, as `run_once`, for a caller that holds the lock already."""
         return self._told_of(lambda driver, config: NullSingletonLock())
 
+    @passing()
     def _told_of(
         self, take_lock: Callable[[SchedulerDriver, dict[str, Any]], SingletonLock]
     ) -> PassSummary:
@@ -188,6 +190,7 @@ class Autoscaler:
         with one.steps.doing("state"):
             self._journal.keep(recorder, one, end, took, self._interval)
 
+    @passing()
     def look(self, interval: float | None = None) -> Pass:
         """A pass without a lock, of which nobody is told, for callers that act on it. `interval`:
         seconds from pass to pass, where the caller knows.

@@ -20,7 +20,6 @@ from hpc.autoscale.cli.argparser import CommandParser, seconds_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.completion import is_completing
 from hpc.autoscale.cli.places import FoundConfig
-from hpc.autoscale.collector import running_a_command
 from hpc.autoscale.config import check_config, exposed_passwords, unknown_commands
 from hpc.autoscale.errors import (
     AutoscaleError,
@@ -342,8 +341,7 @@ def run_command(
             initialize(args.cmd, config)
     try:
         is_data = args.cmd != "shell" and not getattr(args.func, "draws", False)
-        # in the shell the user prints
-        with _output_with_a_name(is_data), running_a_command():
+        with _output_with_a_name(is_data):  # in the shell the user prints
             args.func(**kwargs)
     finally:
         unlock = getattr(module, "_unlock", None)

@@ -34,7 +34,7 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "clock._clock": _ONE_CLOCK,
         "codeanalysis.TRACE_FUNCTIONS": _TRACED,
         "codeanalysis.WHITELIST_FUNCTIONS_TYPES": _TRACED,
-        "collector._between": _ONE_COLLECTOR,
+        "collector._set": _ONE_COLLECTOR,
         "collector._found": _ONE_COLLECTOR,
         "collector._inside": _ONE_COLLECTOR,
         "collector._lock": _ONE_COLLECTOR,
