@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.constraints import Owned, of_class, saying
 from builders.waiting_queue import WaitingQueue
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
@@ -52,15 +53,15 @@ def split(manager):
     return Counter(node.location for node in manager.get_nodes())
 
 
-def one_by_one(manager, nodes):
+def one_by_one(manager, nodes, wanted=NODE):
     """A job for each node."""
     for _ in range(nodes):
-        assert manager.allocate(NODE, slot_count=1)
+        assert manager.allocate(wanted, slot_count=1)
 
 
-def at_once(manager, nodes):
+def at_once(manager, nodes, wanted=NODE):
     """One job of so many tasks."""
-    manager.allocate(NODE, slot_count=nodes)
+    manager.allocate(wanted, slot_count=nodes)
 
 
 def as_nodes(manager, nodes):
@@ -242,6 +243,37 @@ def test_within_a_region_another_policy_decides():
     manager = a_manager(binding, policy={"within": "cheapest"})
     manager.allocate({"ncpus": 1}, slot_count=4)
     assert {node.vm_size for node in manager.new_nodes} == {SIZE}
+
+
+@pytest.mark.parametrize("way", [one_by_one, at_once])
+@pytest.mark.parametrize("prefers", [False, True])
+def test_weights_hold_for_constraints_of_an_integration(way, prefers):
+    """Unless these prefer a region themselves, be it the one that comes first in any case."""
+
+    def first(self, weights):
+        return [(b, w + 100 * (b.location == "eastus")) for b, w in weights]
+
+    changes = {"weight_buckets": first} if prefers else {}
+    wanted = of_class(Owned, satisfied_by_node=saying(lambda self, node: True), **changes)
+    manager = a_manager()
+    manager.add_default_resource({}, "tokens", 1)
+    way(manager, 8, [NODE, wanted("me")])
+    assert split(manager) == ({"eastus": 8} if prefers else {"eastus": 6, "westus3": 2})
+
+
+def test_a_resource_that_each_node_is_asked_for_changes_no_weights():
+    """Whether nodes are told apart by what they look like or one by one."""
+    manager = a_manager()
+    manager.add_default_resource({}, "seats", lambda node: 4)
+    at_once(manager, 8, {**NODE, "seats": 1})
+    assert split(manager) == {"eastus": 6, "westus3": 2}
+
+
+def test_the_first_node_goes_where_most_of_a_node_is_due():
+    """With one node for three shares it is the region with two of them, in any order."""
+    manager = a_manager(weights={"eastus": 1, "westus3": 2, "northeurope": 0})
+    one_by_one(manager, 1)
+    assert split(manager) == {"westus3": 1}
 
 
 WRONG = [

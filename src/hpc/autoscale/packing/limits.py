@@ -169,10 +169,6 @@ class Reservation:
     def __init__(self) -> None:
         self._owed: dict[Limit, tuple[int, int]] = {}
 
-    def __bool__(self) -> bool:
-        """Whether anything is reserved."""
-        return bool(self._owed)
-
     def owed_to(self, limit: Limit) -> int:
         """How many nodes are reserved of a limit."""
         return self._owed.get(limit, _NOTHING)[0]

@@ -157,9 +157,8 @@ class Planner:
         place of those of its ranking; `as_given`: new nodes are opened in their order."""
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
-        order = (None, False) if as_given else self._arranged()[1:]
+        order = (None, False, False) if as_given else self._arranged()[1:]
         cursor = Cursor(expr, candidates, ChangeLog(), *order)
-        cursor.shares_out = cursor.shares_out and not as_given
         return self.plan(cursor, request, probe)
 
     def plan(

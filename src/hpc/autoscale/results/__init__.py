@@ -17,6 +17,7 @@ from hpc.autoscale.results.answers import MatchResult as MatchResult
 from hpc.autoscale.results.answers import SatisfiedResult as SatisfiedResult
 from hpc.autoscale.results.answers import answer_of as answer_of
 from hpc.autoscale.results.answers import answers_of as answers_of
+from hpc.autoscale.results.answers import is_any_preferred as is_any_preferred
 from hpc.autoscale.results.answers import space_of as space_of
 from hpc.autoscale.results.answers import weights_of as weights_of
 from hpc.autoscale.results.base import HANDLERS as HANDLERS

@@ -268,6 +268,15 @@ def weights_of(constraint: Any, weights: list[tuple[B, float]]) -> list[tuple[B,
     return found
 
 
+def is_any_preferred(constraints: Iterable[Any], buckets: Iterable[object]) -> bool:
+    """Whether constraints make some of the buckets heavier than others, beside those that they give
+    no weight."""
+    weights = [(bucket, 1.0) for bucket in buckets]
+    for constraint in constraints:
+        weights = weights_of(constraint, weights)
+    return len({weight for _, weight in weights if weight}) > 1
+
+
 def _odd(constraint: object, method: str, expected: str, found: object) -> InvalidResultError:
     kind = type(constraint)
     return InvalidResultError(

@@ -407,18 +407,24 @@ class Placer:
         return self.inventory.idle_machines.refusals(machines, compiled.constraints, key)
 
     def _ask(self, demand: Sorted, request: Request, ranking: Ranking, assignment_id: str) -> Plan:
+        as_given = demand.ranks and self._is_order_theirs(demand, ranking.candidates)
+        given = ranking.candidates if demand.ranks else None
         if not demand.needs_probe:
-            return self.planner.ask(
-                demand.common, request, ranking.candidates if demand.ranks else None
-            )
+            return self.planner.ask(demand.common, request, given, as_given=as_given)
         probe = HandleProbe(self.bucket_of, demand, assignment_id)
         plan: Plan | None = None
         try:
-            plan = self.planner.ask(demand.common, request, ranking.candidates, probe, demand.ranks)
+            plan = self.planner.ask(demand.common, request, ranking.candidates, probe, as_given)
         finally:
             if plan is None:  # a constraint raised: shared pools must not keep what was tried
                 probe.settle(keep=False)
         return plan
+
+    def _is_order_theirs(self, demand: Sorted, candidates: Sequence[Candidate]) -> bool:
+        """Whether new nodes go by the order of the candidates, and not by weights of regions."""
+        are_shared, buckets = any(c.share for c in candidates), map(self.bucket_of, candidates)
+        with results.muted():
+            return not are_shared or results.is_any_preferred(demand.general, buckets)
 
     def _ranking(self, demand: Sorted, request: Request) -> tuple[Ranking, list[Result]]:
         """The candidates to ask, in order; through the constraints' own methods where the engine
