@@ -78,8 +78,6 @@ _NO_AMOUNTS: Amounts = MappingProxyType({})
 Rewrite = Callable[[list[Any]], list[Any]]
 """Other constraints made of those of a job, as JSON, one for each."""
 
-Finder = Callable[["WaitingJob"], Iterator[Fix]]
-
 
 class WaitingJob:
     """A job that waits, with what is in its way, and ways to ask for it with a change.

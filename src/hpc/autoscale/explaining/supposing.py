@@ -176,7 +176,6 @@ class Supposition:
 
     def take(self, plan: Plan) -> None:
         """Carry out the plan that was asked for last."""
-        self._planner.adopt(plan)
         self._planner.apply(plan)
 
     def opened(self, plan: Plan) -> dict[str, int]:
