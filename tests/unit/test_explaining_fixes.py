@@ -5,9 +5,11 @@ import pytest
 
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.cli.explaining import look
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.explaining import fixes, raising
 from hpc.autoscale.explaining.of_buckets import explain_constraints
 from hpc.autoscale.explaining.of_jobs import explain_job
+from hpc.autoscale.explaining.of_nodes import find_node
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
     SharedConsumableConstraint,
@@ -165,6 +167,37 @@ def test_fewer_slots_are_asked_of_a_pass(fixes_of):
     assert (fix.amount, fix.is_least, fix.is_certain) == (2, True, True)
     fix = fixes_of(licensed(("a", 1, 2), ("b", 1, 60), licences=5), "b")["ask-less", "slots"]
     assert (fix.amount, fix.is_least, fix.is_certain) == (2, False, True)
+
+
+@pytest.mark.parametrize("others", [{}, {F4: 0}])
+@pytest.mark.parametrize("rehearsed", [False, True])
+def test_a_job_with_a_rest_of_its_own_after_failures_is_told_to_wait(fixes_of, others, rehearsed):
+    """Until it is over, however long it takes to find that out; also beside a size that has not
+    failed and is full."""
+    cluster = a_cluster(htc={F8: 4, **others})
+    cluster.nodearrays["htc"].buckets[0].last_capacity_failure = 10.0
+
+    def jobs():
+        wanted = Job("a", {"ncpus": 4, "capacity-failure-backoff": 300})
+        return [*licensed(("b", 9, 1))(), wanted] if rehearsed else [wanted]
+
+    fix = fixes_of(jobs, "a", cluster=cluster)["wait", "capacity"]
+    assert fix.text.startswith("wait 5 min, until capacity is tried again: ")
+    assert (round(fix.amount), fix.nodes) == (290, {f"htc/{F8}": 1})
+
+
+def test_a_host_name_is_that_of_the_node_that_runs(tmp_path):
+    """Where one that was switched off had it before; where two run, nobody can tell."""
+    cluster = a_cluster(htc={F4: 4})
+    cluster.add_node("htc-1", "htc", state="Deallocated", target_state="Deallocated", hostname="x")
+    cluster.add_node("htc-2", "htc", state="Ready", hostname="x")
+    config = {**a_config(cluster), "nodehistorydb": str(tmp_path / "history.db")}
+    assert find_node("X", look(config, lambda: Reads(list))).name == "htc-2"
+    cluster.add_node("htc-3", "htc", state="Ready", hostname="x")
+    scene = look(config, lambda: Reads(list))
+    assert find_node("htc-3", scene).name == "htc-3"
+    with pytest.raises(AutoscaleError, match="stands for 2 nodes: htc-2, htc-3; name one"):
+        find_node("x", scene)
 
 
 @pytest.mark.parametrize("asked", [5, 6])

@@ -297,11 +297,14 @@ def _wait(change: WaitingJob) -> Iterator[Fix]:
     ]
     opened = {limit.known.open_at for limit, _ in held}
     times = opened | {limit.known.until for limit, _ in held}
-    times |= {each.until for each in change.of_codes("CapacityBackoff") if each.until is not None}
+    # what the pass has read of failures is older by now, and changes start from there
+    rests = {each.until: each.rest for each in change.of_codes("CapacityBackoff")}
+    times |= {until for until in rests if until is not None}
     for when in sorted(time for time in times if time > now):
-        answer = change.asked_with(partial(_later, when=when, now=now))
+        rest = when - now
+        passing = max(rest, rests.get(when, 0.0))
+        answer = change.asked_with(partial(_later, when=when, seconds=passing))
         if answer is not None:
-            rest = when - now
             about = listed(what for _, what in held) or "capacity"
             text = f"wait {in_time(rest)}, until {about} is tried again"
             if when in opened:
@@ -316,14 +319,14 @@ def _wait(change: WaitingJob) -> Iterator[Fix]:
             return
 
 
-def _later(trial: Changeable, when: float, now: float) -> None:
-    """Let it be later on a trial."""
+def _later(trial: Changeable, when: float, seconds: float) -> None:
+    """Let it be later on a trial, by so many seconds."""
     for _, limits in trial.limits():
         for limit in limits:
             if isinstance(limit, HeldBack):
                 room = law.allowance(limit.known, when, 0)
                 limit.max_nodes = NO_LIMIT if room is None else room
-    trial.pass_time(when - now)
+    trial.pass_time(seconds)
 
 
 # -- what the job asks for

@@ -87,13 +87,15 @@ SAID = {
 class Found:
     """A cause in the making: buckets of which the same is said. `key`: what makes it the same;
     `facts`: what differs between buckets and goes into the text; `rank`: how near it is, where that
-    is not as its code says."""
+    is not as its code says; `rest`: how many seconds after the pass it is `until`, where that is
+    counted from what the pass has read and not by the clock."""
 
     code: str
     key: tuple[object, ...]
     text: str = ""
     stand: Stand | None = None
     until: float | None = None
+    rest: float = 0.0
     said: str = ""
     rank: int | None = None
     buckets: list[NodeBucket] = field(default_factory=list)
@@ -405,7 +407,7 @@ def _rests(refused: Refused) -> Found:
     where = f"{refused.bucket.vm_size} in {refused.bucket.location}"
     ago = in_time(_number(elapsed))
     text = f"Azure had no capacity for {where} {ago} ago: next try {at_time(until)}"
-    return Found("CapacityBackoff", (round(until),), text, until=until)
+    return Found("CapacityBackoff", (round(until),), text, until=until, rest=seconds)
 
 
 def _number(value: object) -> float:
