@@ -231,6 +231,13 @@ def test_an_expression_can_be_said(expr):
 numbers = st.integers(0, 10**12) | st.integers(0, 10**6).map(lambda n: n / 10)
 
 
+@given(st.integers(1, 2**80), st.integers(1, 1000))
+def test_whole_numbers_are_exact(amount, times):
+    """However large they are: a byte less than a terabyte is less than a terabyte."""
+    assert how_many(amount * times, amount) == times
+    assert how_many(amount * times - 1, amount) == (amount * times - 1) // amount
+
+
 @given(numbers, numbers.filter(bool))
 def test_what_fits_can_be_taken(available, amount):
     """How often an amount fits, so often it can be taken, and then less than one is left."""

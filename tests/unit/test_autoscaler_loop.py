@@ -236,15 +236,20 @@ def test_one_pass_with_the_lock_held(autoscaler, scheduler):
     lock.unlock()
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
 @pytest.mark.parametrize(("moved", "duration"), [(5, 5), (-3600, 0)])
-def test_how_long_a_pass_takes(autoscaler, diary, scheduler, moved, duration):
-    """Where the clock went back it takes no time, rather than less than none."""
+def test_how_long_a_pass_takes(autoscaler, diary, scheduler, moved, duration, dry_run):
+    """From when it began. Where the clock went back it takes no time, rather than less than
+    none."""
+    began = diary.clock.now
 
     def move(*_):
         diary.clock.now += moved
 
     scheduler.validate_nodes = move
-    assert autoscaler.run_once().duration == duration
+    autoscaler.dry_run = dry_run
+    summary = autoscaler.run_once()
+    assert (summary.started_at, summary.duration) == (began, duration)
 
 
 def test_jobs_are_read_anew_in_every_pass(autoscaler, diary, scheduler):

@@ -269,7 +269,9 @@ def test_without_another_driver_nothing_is_deleted(config, cluster, run, now):
     idle_cluster(cluster, run, now)
     queue = Queue()
     queue.hosts = {"host-1": ["running"], "host-2": [], "host-3": []}
-    summary = Autoscaler(config, Keeping(queue)).run_once()
+    driver = Keeping(queue)
+    summary = Autoscaler(config, driver).run_once()
+    assert driver.calls.count("preprocess_config") == 1  # it is not prepared once more
     assert (summary.deleted, summary.spared) == ((), ("htc-2", "htc-3"))
     assert "found the same node" in str(summary.errors[0])
     assert "give Autoscaler a function that makes the driver" in str(summary.errors[0])

@@ -7,7 +7,7 @@ import pytest
 
 from builders.calculators import a_calculator, running, shown
 from builders.constraints import Tokens
-from builders.nodes import a_manager, names
+from builders.nodes import a_manager, an_htc_cluster, names
 from hpc.autoscale.errors import MultipleInstancesError
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
@@ -51,6 +51,15 @@ def test_demand():
     assert shown(demand) == (["htc-4"], ["htc-1", "htc-2", "htc-4"], [], ["htc-3"])
     assert demand.buckets == calculator.node_mgr.get_buckets()
     assert len(calculator.get_compute_nodes()) == 4
+
+
+def test_reasons_that_are_read_once_there_is_room_say_so():
+    """They are worked out when somebody reads them."""
+    calculator = a_calculator(an_htc_cluster(0))
+    calculator.node_mgr.add_unmanaged_nodes([tux := UnmanagedNode("tux", {"ncpus": 4})])
+    _, late = calculator.place([Job("first", {"ncpus": 4}), Job("late", {"ncpus": 4})])
+    tux.available["ncpus"] = 4
+    assert late.reasons == ["there is room for it by now"]
 
 
 def test_jobs_go_in_order():

@@ -427,7 +427,8 @@ def wasteful(jobs, policy="least-waste", **packing):
 def test_least_waste_looks_at_what_a_slot_takes():
     """Much memory goes where there is much for each core; equal parts to the cheaper node; all of
     it for whole nodes."""
-    assert wasteful([Job("a", {"ncpus": 1, "memgb": "memory::30g"})]) == ["E8_v3"]
+    for much in ("memory::30g", 30):
+        assert wasteful([Job("a", {"ncpus": 1, "memgb": much})]) == ["E8_v3"]
     assert wasteful([Job("a", {"ncpus": 1, "memgb": "memory::1g"})]) == ["F8"]
     assert wasteful([Job("a", {"ncpus": 1, "exclusive": True})]) == ["F4"]
     assert wasteful([Job("a", {"ncpus": 1}, iterations=3, packing_strategy="scatter")]) == (

@@ -246,6 +246,15 @@ def test_machines_that_were_given_a_bucket_share_it_with_no_others():
     assert len(manager.get_buckets_by_id()) == len(manager.get_buckets())
 
 
+def test_machines_of_a_bucket_may_lack_a_resource():
+    """Work goes to those that have it, also behind others."""
+    manager = a_manager(an_htc_cluster(0))
+    for name, resources in (("a", {"fpga": 1}), ("b", {}), ("c", {"fpga": 1})):
+        manager.add_unmanaged_nodes([SchedulerNode(name, {"ncpus": 2, **resources}, "x")])
+    found = [manager.allocate({"ncpus": 1, "fpga": 1}, slot_count=1) for _ in range(3)]
+    assert [names(each.nodes or ()) for each in found] == [["a"], ["c"], []]
+
+
 def test_copies_of_machines_share_a_bucket_as_they_did():
     """An id that was made up for one stays that of nobody else."""
     machines = [

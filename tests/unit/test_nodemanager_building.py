@@ -271,6 +271,21 @@ def test_availability_that_is_not_said_is_worked_out():
     assert only_bucket(cluster_status(array_status(buckets=[status]))).available_count == 6
 
 
+def test_what_is_not_said_of_nodes_in_use_is_none():
+    """Neither nodes nor cores."""
+    status = bucket_status(active_count=..., active_core_count=...)
+    limits = only_bucket(cluster_status(array_status(buckets=[status]))).limits
+    assert (limits.active_count, limits.active_core_count) == (0, 0)
+
+
+@pytest.mark.parametrize(("said", "cores"), [({}, 8), ({"CoreCount": 6}, 6)])
+def test_cores_of_a_size_that_has_no_bucket(said, cores):
+    """As the record has it, else as the catalogue does."""
+    record = a_record(MachineType="Standard_F8s_v2", Region="westus2", **said)
+    buckets = build_from(cluster_status(), [record]).buckets
+    assert buckets[0].limits.cluster_consumed_core_count == cores
+
+
 def test_spot_has_a_quota_of_its_own():
     """Regional, in the place of the family's."""
     spot = array_status(

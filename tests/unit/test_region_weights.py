@@ -269,6 +269,13 @@ def test_a_resource_that_each_node_is_asked_for_changes_no_weights():
     assert split(manager) == {"eastus": 6, "westus3": 2}
 
 
+def test_weights_hold_for_jobs_that_ask_for_more_than_amounts():
+    """As long as they prefer nothing."""
+    manager = a_manager()
+    at_once(manager, 8, {**NODE, "node.vm_size": SIZE})
+    assert split(manager) == {"eastus": 6, "westus3": 2}
+
+
 def test_the_first_node_goes_where_most_of_a_node_is_due():
     """With one node for three shares it is the region with two of them, in any order."""
     manager = a_manager(weights={"eastus": 1, "westus3": 2, "northeurope": 0})
