@@ -9,6 +9,7 @@ import pytest
 
 from builders.failing_cloud import F4, REGION, a_site
 from builders.site_commands import site_command as site_command
+from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -55,7 +56,8 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         said = azscale("explain", "htc-1")
         assert "nobody has needed it for 60 s, of 5 min until it goes" in said
         assert "it is not deleted now" not in said
-        assert json.loads(azscale("explain", "htc-1", "-F", "json"))["until"] > 0
+        until = json.loads(azscale("explain", "htc-1", "-F", "json"))["until"]
+        assert until == pytest.approx(clock.time() + 240)
         site.wait(241)
         said = azscale("explain", "htc-1")
         assert "is Ready: the next pass deletes it: it has no work for 5 min" in said

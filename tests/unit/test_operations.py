@@ -6,6 +6,7 @@ from builders.nodes import a_manager, an_htc_cluster, names
 from builders.replies import a_record
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings.errors import (
+    BadRequest,
     CycleCloudUnreachable,
     InconsistentStatus,
     OperationNotFound,
@@ -365,6 +366,27 @@ def test_an_id_that_was_carried_out_is_settled_at_the_start(tmp_path):
     later.bootup()
     assert server.asked[0][2] != server.asked[1][2]
     assert server.made == 4
+
+
+def test_a_manager_that_is_read_only_leaves_lost_creates_to_others(tmp_path):
+    """It knows nothing of them, and they stay in doubt."""
+    path = str(tmp_path / "requests.json")
+    RequestLog(path).begin("lost")
+    manager = new_node_manager(a_config(an_htc_cluster(), requests_file=path, read_only=True))
+    assert manager.requests.unsettled == []
+    assert RequestLog(path).unsettled == ["lost"]
+
+
+def test_a_bootup_that_is_refused_says_what_the_server_said():
+    """As it is, where no failures are learnt of."""
+    manager, server = planned(2)
+
+    def refuse(*_, **__):
+        raise BadRequest("server", 400, "no such image")
+
+    server.create_nodes = refuse
+    with pytest.raises(BadRequest, match="no such image"):
+        manager.bootup()
 
 
 def test_only_an_old_id_that_never_arrived_is_warned_of(caplog):

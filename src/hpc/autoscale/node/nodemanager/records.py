@@ -126,12 +126,8 @@ class NodeRecords:
 
     def in_state(self, *statuses: str) -> list[Record]:
         """The records of nodes in one of these states."""
-        return [
-            record
-            for alike in self.sorts
-            if alike.usable and alike.first.get("Status") in statuses
-            for record in alike
-        ]
+        found = (alike for alike in self.sorts if alike.first.get("Status") in statuses)
+        return [record for alike in found for record in alike]
 
     def find(self, node_ids: Collection[str]) -> dict[str, Record]:
         """The records of these nodes, by NodeId."""
