@@ -78,6 +78,14 @@ def test_of_a_gang_no_room_is_told_that_it_may_not_use(manager):
     assert "RoomByNow" not in {cause.code for cause in verdict.causes}
 
 
+def test_news_of_a_gang_that_no_try_can_help_come_last(manager):
+    """What is in its way for ever comes first."""
+    gang = Job("j1", {"nodearray": "htc", "ncpus": 32}, node_count=2, colocated=True)
+    verdict = verdict_on_waiting(gang, manager, GangNews("gang j1 came short"))
+    codes = [cause.code for cause in verdict.causes]
+    assert (codes[0], codes[-1], verdict.stand) == ("TooLarge", "GangGathers", Stand.NEVER)
+
+
 def test_an_exact_size_that_other_nodes_have(manager):
     """Is known as such, and what these have is said as a size."""
     verdict = verdict_on_waiting(Job("j1", {"memgb": [8], "nodearray": "hpc"}), manager)

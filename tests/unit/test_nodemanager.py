@@ -255,6 +255,16 @@ def test_machines_of_a_bucket_may_lack_a_resource():
     assert [names(each.nodes or ()) for each in found] == [["a"], ["c"], []]
 
 
+def test_a_machine_that_refused_is_asked_again_when_less_is_free():
+    """Where that is what a job wants, whatever else it asks for behind it."""
+    manager = a_manager(an_htc_cluster(0))
+    manager.add_unmanaged_nodes([SchedulerNode("tux", {"ncpus": 4, "gold": 4})])
+    wanted = {"not": {"ncpus": 4}, "gold": 1}
+    assert not manager.allocate(wanted, slot_count=1)
+    assert manager.allocate({"ncpus": 1}, slot_count=1)
+    assert manager.allocate(wanted, slot_count=1)
+
+
 def test_copies_of_machines_share_a_bucket_as_they_did():
     """An id that was made up for one stays that of nobody else."""
     machines = [
