@@ -95,6 +95,15 @@ def test_deleting_twice_gives_back_once():
     assert left(manager) == 10
 
 
+def test_what_goes_is_in_the_state_that_the_server_says():
+    """As long as it is listed."""
+    _, manager = running(2)
+    nodes = manager.get_nodes()
+    (gone,) = manager.shutdown_nodes(nodes[:1]).nodes
+    assert (gone.state, gone.target_state, gone.exists) == ("Terminating", "Terminated", False)
+    assert names(manager.get_nodes()) == ["htc-2"]
+
+
 def test_nodes_that_are_put_to_rest():
     """They stay, cost nothing, and can be used again."""
     _, manager = running(2)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from builders.engine import Anything, Bench, cores
+from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.packing.compound import AllOf, AnyOf
 from hpc.autoscale.packing.expr import Fit, MinResource, PropertyIs, ResourceIs
 from hpc.autoscale.packing.reject import Reject
@@ -79,3 +80,14 @@ def test_refusals_are_made_when_they_are_read():
     assert len(asked) == 1
     assert "none of 2 alternatives" in refusal.explain()
     assert len(asked) == 2
+
+
+def test_conditions_of_an_alternative_that_take_the_same_count_together():
+    """A node with room for either of them and not for both does not meet the alternative."""
+    both = {"and": [{"ncpus": 2}, {"ncpus": 3}]}
+    refused = a_manager(an_htc_cluster()).allocate({"or": [both, {"ncpus": 64}]}, slot_count=1)
+    assert refused.status == "NoCandidatesFound"
+    cluster = an_htc_cluster()
+    cluster.add_bucket("htc", "Standard_F8", 5, 5)
+    (node,) = a_manager(cluster).allocate({"or": [both, {"ncpus": 1}]}, slot_count=1).nodes
+    assert node.vm_size == "Standard_F8"

@@ -139,7 +139,7 @@ class _ByWaste:
     def _class_of(self, amounts: Sequence[tuple[str, int, bool]]) -> object:
         """What all demands for one slot share that have the same order: which resources they ask
         for, and where the ratio of each two of them lies among the points where the order turns."""
-        asked = [((name, sized), amount) for name, amount, sized in amounts if amount > 0]
+        asked = [((name, sized), amount) for name, amount, sized in amounts]
         found: list[object] = [resource for resource, _ in asked]
         for (one, much), (other, more) in combinations(asked, 2):
             turns = self._turns.get((one, other))
@@ -161,9 +161,8 @@ class _ByWaste:
 
 
 def _share(candidate: Candidate, amounts: Sequence[tuple[str, int, bool]]) -> float:
-    """The dominant share of a new node that amounts take."""
-    parts = [amount * _part(candidate, name, sized) for name, amount, sized in amounts if amount]
-    return max(parts, default=0.0)
+    """The dominant share of a new node that amounts take, each of them above 0."""
+    return max(amount * _part(candidate, name, sized) for name, amount, sized in amounts)
 
 
 def _part(candidate: Candidate, name: str, sized: bool) -> float:
