@@ -100,6 +100,14 @@ def test_existing_nodes_first():
     assert names(declared.allocate({"ncpus": 1}, slot_count=1).nodes) == ["htc-2"]
 
 
+@pytest.mark.parametrize("wanted", ["memory::4g", 4])
+def test_an_amount_of_memory_finds_room_on_nodes_that_are_there(wanted):
+    """As a size and as a number of GiB; what is left of a node counts."""
+    manager = a_manager(two_sizes())
+    found = [placed(manager.allocate({"memgb": wanted}, slot_count=1)) for _ in range(5)]
+    assert found == [(["htc-1"], 1)] * 4 + [(["htc-2"], 1)]
+
+
 def test_no_room_says_which_limit():
     """The reasons name the bucket and what stopped it."""
     manager = a_manager(an_htc_cluster(2))

@@ -11,6 +11,7 @@ from builders.waiting_queue import WaitingQueue
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.node.vm_sizes import all_possible_locations, get_aux_vm_size_info
 from hpc.autoscale.packing import search, shares
@@ -274,6 +275,14 @@ def test_weights_hold_for_jobs_that_ask_for_more_than_amounts():
     manager = a_manager()
     at_once(manager, 8, {**NODE, "node.vm_size": SIZE})
     assert split(manager) == {"eastus": 6, "westus3": 2}
+
+
+def test_weights_hold_beside_machines_that_cannot_be_ordered():
+    """They are used first and are in no region's share."""
+    manager = a_manager()
+    manager.add_unmanaged_nodes([UnmanagedNode("tux", NODE)])
+    at_once(manager, 9)
+    assert split(manager) == {"unknown": 1, "eastus": 6, "westus3": 2}
 
 
 def test_the_first_node_goes_where_most_of_a_node_is_due():
