@@ -95,6 +95,19 @@ def test_deleting_twice_gives_back_once():
     assert left(manager) == 10
 
 
+def test_a_node_that_was_planned_keeps_the_host_name_that_it_got():
+    """Also when the server has none for it any more."""
+    cluster, manager = running(0)
+    manager.allocate({"ncpus": 4}, slot_count=1)
+    made = manager.bootup()
+    cluster.nodes["htc-1"]._hostname = "real-1"
+    (node,) = manager.get_nodes_by_request_id(made.request_ids[0])
+    assert node.hostname == "real-1"
+    cluster.nodes["htc-1"]._hostname = None
+    (gone,) = manager.delete([node]).nodes
+    assert gone.hostname == "real-1"
+
+
 def test_what_goes_is_in_the_state_that_the_server_says():
     """As long as it is listed."""
     _, manager = running(2)
