@@ -286,6 +286,32 @@ def test_cores_of_a_size_that_has_no_bucket(said, cores):
     assert buckets[0].limits.cluster_consumed_core_count == cores
 
 
+def test_a_server_that_says_nothing_of_how_many_there_may_be_has_room_for_none():
+    """Neither how many in all, nor how many more."""
+    status = bucket_status(max_count=..., available_count=...)
+    assert only_bucket(cluster_status(array_status(buckets=[status]))).available_count == 0
+
+
+@pytest.mark.parametrize(
+    ("spot", "quotas"),
+    [
+        (False, ["Region(westus2)", "VM Family(standardFFamily, westus2)"]),
+        (True, ["Spot(westus2)", "Spot"]),
+    ],
+)
+def test_what_limits_are_called(spot, quotas):
+    """Those of spot nodes are others."""
+    limits = only_bucket(cluster_status(array_status(Interruptible=spot))).limits
+    region, family = quotas
+    assert [limit.name for limit in limits.parts] == [
+        "Bucket(htc, Standard_F4)",
+        region,
+        "Cluster",
+        "NodeArray(htc)",
+        family,
+    ]
+
+
 def test_spot_has_a_quota_of_its_own():
     """Regional, in the place of the family's."""
     spot = array_status(
