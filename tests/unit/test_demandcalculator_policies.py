@@ -26,6 +26,7 @@ from hpc.autoscale.packing.order import (
     unregister_policy,
 )
 from hpc.autoscale.results import SatisfiedResult
+from hpc.autoscale.testing import a_cluster
 
 PRICES = {"westus2": {"Standard_F8": 0.2, "Standard_F4": 0.2, "Standard_F2": {"spot": 0.01}}}
 """A node of F4 is as cheap as one of F8, which is the cheapest regular one for each core."""
@@ -511,3 +512,24 @@ def test_the_order_of_least_waste_does_not_depend_on_who_asks_first():
     assert wasteful([Job("a", little)]) == ["E8_v3"]
     together = [Job("a", little), *(Job(f"b{n}", much) for n in range(3))]
     assert set(wasteful(together)) == {"E8_v3"}
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.parametrize("policy", ["cheapest", "least-waste"])
+def test_what_was_opened_for_a_job_is_used_for_it_once_it_is_there(policy, tasks):
+    """And not what another one needs, for which one more would be opened."""
+    cluster = a_cluster(hpc={"Standard_F8s_v2": 10}, htc={"Standard_F4s_v2": 10})
+    made = []
+    for _ in range(3):
+        queue = [
+            Job("any", {"ncpus": 2}, iterations=tasks),
+            Job("whole", {"ncpus": 8, "nodearray": "hpc"}),
+        ]
+        calculator = new_demand_calculator(
+            {"_mock_bindings": cluster, "packing": {"policy": policy}},
+            node_history=NullNodeHistory(),
+        )
+        calculator.add_jobs(queue)
+        made.append(len(calculator.get_demand().new_nodes))
+        calculator.bootup()
+    assert made == [2, 0, 0]

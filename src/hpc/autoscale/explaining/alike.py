@@ -143,7 +143,7 @@ def _is_full(candidate: Candidate) -> bool:
 def _may_use_nodes(cursor: Cursor) -> bool:
     """Whether nodes that are there may have room for one unit."""
     cursor.catch_up()
-    in_use = next(cursor.in_use(), None) is not None
+    in_use = any(map(cursor.may_use, range(len(cursor.candidates))))
     return in_use and not (cursor.monotone and cursor.slot() is None)
 
 

@@ -53,9 +53,9 @@ class Cursor:
     are worth asking. Candidates go by their numbers here.
 
     `changes`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
-    new nodes are opened, where that depends on what is needed; `by_share`: nodes with room are
-    looked at in the same order, for one unit. Cost of a request: what has changed since the
-    last one, the candidates once where that may take it, and the nodes that may still take it.
+    new nodes are opened and those with room looked at, where that depends on what is needed;
+    `by_share`: these as for one unit. Cost of a request: what has changed since the last one, the
+    candidates once where that may take it, and the nodes that may still take it.
     """
 
     def __init__(
@@ -84,7 +84,8 @@ class Cursor:
         self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         # by units, and how many of them one node takes at most
         self._openings: dict[tuple[int, int], Sequence[int]] = {}
-        if by_share and by_need is not None:
+        self._by_units = by_need is not None and not by_share
+        if by_need is not None:
             order = self._by_need_of(by_need, 1, UNBOUNDED)
             self.candidates = tuple([self.candidates[index] for index in order])
             self._new = [self._new[index] for index in order]
@@ -144,9 +145,13 @@ class Cursor:
                 alive[index] = not (self.monotone and refused.issuperset(there))
             first[index] = start if alive[index] else size
 
-    def in_use(self) -> Iterator[tuple[int, Candidate]]:
-        """The candidates that may have a node with room, each with its number."""
+    def in_use(self, units: int, per_node: int) -> Iterator[tuple[int, Candidate]]:
+        """The candidates that may have a node with room, in order, each with its number."""
         index = self._alive.find(1)
+        if self._by_units and index >= 0:
+            order = filter(self._alive.__getitem__, self._openings_alone(units, per_node))
+            yield from [(i, self.candidates[i]) for i in order]
+            return
         while index >= 0:
             yield index, self.candidates[index]
             index = self._alive.find(1, index + 1)

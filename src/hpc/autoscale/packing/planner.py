@@ -28,9 +28,9 @@ class StalePlan(RuntimeError):
 class Arrangement(NamedTuple):
     """Candidates in the order in which they are asked before what a request prefers.
 
-    `by_need`: how that depends on what a request needs when new nodes are opened for it; None where
-    it does not. `by_share`: nodes with room are looked at in the order for new nodes for one unit.
-    `may_share`: whether any of them has a part to which a share of nodes is to go."""
+    `by_need`: how that depends on what a request needs of new nodes, if it does. Nodes with room
+    are looked at in that order, too, as they may have been opened for the same job; `by_share`: as
+    for one unit. `may_share`: whether any of them has a part to which a share of nodes is to go."""
 
     candidates: Sequence[Candidate]
     by_need: ByNeed | None = None
@@ -195,7 +195,7 @@ class Planner:
         """A plan for a request whose units may lie on several candidates."""
         cursor, request, existing_first = search.cursor, search.request, self.existing_first
         if existing_first:
-            for index, _ in cursor.in_use():
+            for index, _ in cursor.in_use(request.units, request.per_node):
                 search.use(index)
                 if not search.left:
                     return search.plan()

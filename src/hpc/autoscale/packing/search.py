@@ -319,7 +319,7 @@ class _Gang:
     def _on_existing(self) -> Search | None:
         """The first candidate whose existing nodes take all; notes what those of groups take."""
         units, per_node, groups = self.request.units, self.request.per_node, self.groups
-        for index, candidate in self.cursor.in_use():
+        for index, candidate in self.cursor.in_use(units, per_node):
             is_grouped = groups is not None and candidate in groups.places
             if not is_grouped and len(candidate.shapes) * per_node < units:
                 continue
