@@ -13,6 +13,7 @@ import pytest
 
 from builders.failing_cloud import F4, a_site
 from builders.grid_cli import grid as grid
+from builders.plan_worlds import F8
 from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
 from hpc.autoscale.job.job import Job
@@ -88,6 +89,23 @@ def test_nodes_that_stay_though_they_are_idle(site):
     """By the guard that spares them."""
     site.scheduler.queue("a", slots=1, **{"node.exists": False})
     assert "htc-1, htc-2 kept: nodes like it are created in the same pass" in site("plan", code=2)
+
+
+@pytest.mark.parametrize("policy", ["cheapest", "least-waste"])
+def test_what_boots_for_one_job_is_not_counted_for_another(site_command, tmp_path, policy):
+    """docs/configuration.md: while the nodes of a queue boot, nothing more is to be made for it."""
+    arrays = {"hpc": {"machine_types": [F8]}, "htc": {"machine_types": [F4]}}
+    with a_site(tmp_path, arrays) as simulated:
+        simulated.new_jobs = lambda: [
+            Job("any", {"ncpus": 2}, iterations=2),
+            Job("whole", {"ncpus": 8, "nodearray": "hpc"}),
+        ]
+        site_command.serve(simulated, packing={"policy": policy})
+        site_command("autoscale")
+        assert simulated.made().total() == 2
+        assert "create" not in site_command("plan")
+        site_command("autoscale")
+        assert simulated.made().total() == 0
 
 
 def test_a_damaged_node_history_is_said_by_the_plan_and_by_the_pass(site_command, tmp_path):
