@@ -6,9 +6,8 @@ changed. Times of whole passes differ by more than the journal costs, so its own
 within each pass: the CPU seconds of them all, summed, are held against those of the rest of the
 same pass. Printed are the share in all passes together and in the cheapest and the dearest of them,
 how many functions were called by either (no noise changes that), and how many objects the journal
-keeps. Python's garbage collector runs as it does while a command of `azscale` runs. Before that the
-same for passes that are each made by a process of their own, as cron does it (`--fresh`: so many),
-the first of which writes all there is.
+keeps. Before that the same for passes that are each made by a process of their own, as cron does it
+(`--fresh`: so many), the first of which writes all there is.
 
 What the journal looks at first is in the processor's cache for the rest of the pass, and what it
 keeps pushes other things out of it, so a pass gets longer by something else than these calls take.
@@ -42,7 +41,6 @@ from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.autoscaler.journaling import LoopJournal
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli import GenericDriver
-from hpc.autoscale.collector import passing
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal.listening import HeardBinding
@@ -386,7 +384,7 @@ def main() -> None:
     BusyDriver.have_sizes = args.sizes
     now = clock.use_mock_clock()
     now.now = 1_790_000_000.0
-    with cluster_of(args.nodes) as site, passing():
+    with cluster_of(args.nodes) as site:
         # first, as a process that was forked from one that has grown collects its garbage, too
         if args.fresh > 1:
             by_themselves(args, now, site)

@@ -18,10 +18,10 @@ _OBJECTS_BETWEEN = 100_000
 stays below that."""
 
 _IN_PASSES = (20_000, 2)
-"""Around whole passes: how many containers may be new before the collector runs, and
-how many collections of one generation come before one of the next older. A pass over 5,000 nodes
-makes 95,000 containers. With two and not ten, a process that makes one pass after another does not
-keep what ten of them have left."""
+"""Around whole passes: how many containers may be new before the collector runs, and how many
+collections of one generation come before one of the next older. A pass over 5,000 nodes makes
+95,000 containers. With two and not ten, a process that makes one pass after another does not keep
+what ten of them have left."""
 
 _lock = Lock()
 _inside = 0

@@ -54,6 +54,18 @@ def without_exit(doing: str) -> Iterator[None]:
         raise HookError(f"{doing}: it called sys.exit({ended.code!r})") from ended
 
 
+@contextmanager
+def calling(hook: Callable[..., object]) -> Iterator[None]:
+    """A context in which a hook is called, as `without_exit`. What it raises names the driver and
+    the hook, if it says nothing of itself, as a KeyError does not."""
+    try:
+        with without_exit(name_of(hook)):
+            yield
+    except Exception as error:
+        while_doing(error, name_of(hook))
+        raise
+
+
 def _is_by_signal(error: BaseException) -> bool:
     """Whether an error comes out of a handler of signals, which interrupts whatever runs."""
     handlers = filter(callable, map(signal.getsignal, signal.valid_signals()))
@@ -111,11 +123,7 @@ class Faults:
         """
 
         def returned() -> list[Node]:
-            try:
-                answer = self._called(hook, list(nodes))
-            except Exception as error:
-                while_doing(error, name_of(hook))
-                raise
+            answer = self._called(hook, list(nodes))
             if answer is None:
                 self.note(f"{name_of(hook)}: {EXPECTED_NODES}, found None, taken for none of them")
                 return []
@@ -129,12 +137,12 @@ class Faults:
         """What a hook answers, which the recorder hears."""
         recorder, name = self._recorder, getattr(hook, "__name__", "")
         if recorder is None:
-            with without_exit(name_of(hook)):
+            with calling(hook):
                 return hook(nodes)
         given = list(nodes)
         recorder.heard_hook(name, given)
         try:
-            with recorder.outside(), without_exit(name_of(hook)):
+            with recorder.outside(), calling(hook):
                 answer = hook(nodes)
         except Exception as error:
             recorder.heard_answer(name, given, error)

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 from hpc.autoscale.autoscaler.faults import (
     HookError,
     call_with_up_to,
+    calling,
     checked_nodes,
     has_name,
     name_of,
-    positional_count,
     short,
     without_exit,
 )
@@ -35,21 +35,17 @@ T = TypeVar("T")
 
 
 def ask(hook: Callable[..., T], *args: Any) -> T:
-    """What a hook answers. What it raises names the driver and the hook, if it says nothing of
-    itself, as a KeyError does not."""
-    try:
-        with without_exit(name_of(hook)):
-            return hook(*args)
-    except Exception as error:
-        while_doing(error, name_of(hook))
-        raise
+    """What a hook answers. What it raises is as `calling` has it."""
+    with calling(hook):
+        return hook(*args)
 
 
 def ask_for_nodes(hook: Callable[..., Any], nodes: list[Node], *more: Any) -> list[Node]:
     """The nodes that a hook returns, none for None, where a person gives a command. `more` is given
     to hooks that take it. What it raises is as for `ask`; HookError for what are no nodes."""
-    given = (nodes, *more)[: positional_count(hook, 1 + len(more))]
-    return checked_nodes(hook, ask(hook, *given) or [])
+    with calling(hook):
+        found = call_with_up_to(hook, nodes, *more)
+    return checked_nodes(hook, found or [])
 
 
 def checked_driver(driver: object) -> SchedulerDriver:

@@ -258,8 +258,8 @@ class Job:
             return Outcome(node_mgr, self, 0, nothing)
         compiled = self.__compiled if self.__parsed is None else self.compiled_constraints()
         if not allow_existing:
-            new_only = get_constraints([{"node.exists": False}, *self._constraints])
-            compiled = compile_constraints(new_only)
+            constraints = get_constraints([{"node.exists": False}, *self._constraints])
+            compiled = compile_constraints(constraints)
         placer, result = node_mgr._placer, None
         plan = None if explain else placer.place_at_once(compiled, request, self.__name)
         if plan is None:

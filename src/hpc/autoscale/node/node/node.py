@@ -557,6 +557,7 @@ class Node(ABC):
             self.__assignments.add(assignment_id)
         except TypeError:  # it cannot be one of a set
             check_kinds(f"node {self.name}", str, assignment_id=assignment_id)
+            raise
 
     @property
     def node_attribute_overrides(self) -> Any:

@@ -412,19 +412,18 @@ class Placer:
         if not demand.needs_probe:
             return self.planner.ask(demand.common, request, given, as_given=as_given)
         probe = HandleProbe(self.bucket_of, demand, assignment_id)
-        plan: Plan | None = None
         try:
-            plan = self.planner.ask(demand.common, request, ranking.candidates, probe, as_given)
-        finally:
-            if plan is None:  # a constraint raised: shared pools must not keep what was tried
-                probe.settle(keep=False)
-        return plan
+            return self.planner.ask(demand.common, request, ranking.candidates, probe, as_given)
+        except BaseException:  # a constraint raised: shared pools must not keep what was tried
+            probe.settle(keep=False)
+            raise
 
     def _is_order_theirs(self, demand: Sorted, candidates: Sequence[Candidate]) -> bool:
         """Whether new nodes go by the order of the candidates, and not by weights of regions."""
-        are_shared, buckets = any(c.share for c in candidates), map(self.bucket_of, candidates)
+        if not any(candidate.share for candidate in candidates):
+            return True
         with results.muted():
-            return not are_shared or results.is_any_preferred(demand.general, buckets)
+            return results.is_any_preferred(demand.general, map(self.bucket_of, candidates))
 
     def _ranking(self, demand: Sorted, request: Request) -> tuple[Ranking, list[Result]]:
         """The candidates to ask, in order; through the constraints' own methods where the engine
