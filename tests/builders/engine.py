@@ -52,10 +52,11 @@ class Bench:
         units: dict[str, Unit] | None = None,
         trouble: str | None = None,
         failed: float | None = None,
+        is_up: bool = True,
         **state: Any,
     ) -> NodeShape:
         """A shape; what is not a state of a shape is a resource."""
-        template = self.table.template({"bucket": bucket}, units or {}, trouble, failed)
+        template = self.table.template({"bucket": bucket}, units or {}, trouble, failed, is_up)
         return shape(self.table, template, **state)
 
     def candidate(
@@ -80,10 +81,12 @@ class Bench:
             artificial,
         )
         candidate.since_failure = failed
-        for node in nodes:
-            candidate.append(
+        candidate.extend(
+            [
                 self.shape(name, **{**new, "ncpus": node}) if isinstance(node, int) else node
-            )
+                for node in nodes
+            ]
+        )
         self.planner.add(candidate)
         return candidate
 

@@ -111,11 +111,14 @@ class Work:
         return on_line
 
 
-def one_pass(name: str, extra: Extra | None = None, **scale: Any) -> Work:
+def one_pass(name: str, extra: Extra | None = None, booting: bool = False, **scale: Any) -> Work:
     """What one pass over a workload takes, by a process that does not know the jobs' texts yet.
-    `extra`: what is done besides with the calculator and the jobs, and counted."""
+    `extra`: what is done besides with the calculator and the jobs, and counted. `booting`: no node
+    is ready."""
     workload = workloads.make(name, **scale)
     binding = clusters.mock_cluster(workload)
+    if booting:
+        binding.update_state("Preparing")
     jobs_module._of_text.cache_clear()
     work = Work()
     with work.counted():

@@ -6,7 +6,8 @@ constraints are read as JSON each time.
 
 The rules. A bucket serves a job when its example satisfies every constraint; preferences order
 buckets. Nodes with room are used in order before new ones are opened (over all buckets, or bucket
-by bucket). When capacity failed of late concerns nodes that must still be given some: new ones, and
+by bucket): first those that are up or that work was counted on, then the unclaimed ones, which are
+neither. When capacity failed of late concerns nodes that must still be given some: new ones, and
 those that are deallocated. How often a job goes on a node is decided when the node is reached:
 conditions as they are then, and what the job takes, taken until it no longer fits.
 """
@@ -22,6 +23,9 @@ NodeDict = dict[str, Any]
 Amounts = dict[Any, Any]
 """Values by name; those of pools are under ("pool", name)."""
 Answer = tuple[Amounts, bool]
+
+# on which nodes a gang may lie: not on unclaimed ones, on all that are there, on new ones too
+CLAIMED, THERE, EVERY = "claimed", "there", "every"
 
 UNITS = {"b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 NOTHING: Answer = ({}, False)
@@ -286,12 +290,14 @@ class Run:
             self.each = 1
         self.placed: list[tuple[str, int]] = []
 
-    def use(self, bucket: BucketDict) -> None:
-        """Fill the nodes that are there, in order."""
+    def use(self, bucket: BucketDict, unclaimed: bool) -> None:
+        """Fill the nodes that are there, in order: the unclaimed ones, or the others."""
         for node in bucket["nodes"]:
             if not self.left or not node["usable"] or node["closed"]:
                 continue
-            if node["dormant"] and not node["used"] and not node["assigned"]:
+            if is_unclaimed(node) is not unclaimed:
+                continue
+            if is_dormant(node):
                 if room(self.cluster, bucket) < 1:
                     self.cluster["stopped"].update(full(self.cluster, bucket))
                 elif self.fill(node):
@@ -342,6 +348,16 @@ class Run:
         return count
 
 
+def is_dormant(node: NodeDict) -> bool:
+    """Whether a node must be started, which needs a place under the limits."""
+    return node["dormant"] and not node["used"] and not node["assigned"]
+
+
+def is_unclaimed(node: NodeDict) -> bool:
+    """Whether a node is not up and nothing was counted on it so far."""
+    return is_dormant(node) or not (node["up"] or node["assigned"])
+
+
 def full(cluster: Cluster, bucket: BucketDict) -> list[str]:
     """The limits that allow no more nodes of a bucket."""
     return [name for name in bucket["limits"] if spare(cluster["limits"][name], bucket) < 1]
@@ -369,13 +385,15 @@ def allocate(cluster: Cluster, request: dict[str, Any]) -> tuple[Cluster, list[t
     after = cluster_copy(cluster)
     run = Run(after, request)
     if cluster["existing_first"]:
-        for index in serving:
-            run.use(after["buckets"][index])
+        for unclaimed in (False, True):
+            for index in serving:
+                run.use(after["buckets"][index], unclaimed)
         for index in serving:
             run.open(after["buckets"][index])
     else:
         for index in serving:
-            run.use(after["buckets"][index])
+            run.use(after["buckets"][index], False)
+            run.use(after["buckets"][index], True)
             run.open(after["buckets"][index])
     return (after, run.placed) if run.placed else (cluster, [])
 
@@ -384,20 +402,20 @@ def all_in_one(
     cluster: Cluster, request: dict[str, Any], serving: list[int]
 ) -> tuple[Cluster, list[tuple[str, int]]]:
     """Bucket by bucket: the first that takes all of it. Existing nodes first: the first that takes
-    all of it on nodes that are there; else the first family of placement groups with one that does,
-    which opens as little as it can.
+    all of it on nodes that are not unclaimed, or on these too; else the first family of placement
+    groups with one that does, which opens as little as it can.
     """
     if not cluster["existing_first"]:
-        choices = [[(index, True)] for index in serving]
+        choices = [[(index, EVERY)] for index in serving]
     else:
-        choices = [[(index, False)] for index in serving]
+        choices = [[(index, how)] for how in (CLAIMED, THERE) for index in serving]
         for members in families(cluster, serving):
             choices.append(
-                [(index, True) for index in members if cluster["buckets"][index]["nodes"]]
+                [(index, EVERY) for index in members if cluster["buckets"][index]["nodes"]]
             )
-            choices.extend([(index, True)] for index in members)
+            choices.extend([(index, EVERY)] for index in members)
     for alike in choices:
-        found = [attempt(cluster, request, index, may_open) for index, may_open in alike]
+        found = [attempt(cluster, request, index, how) for index, how in alike]
         complete = [each for each in found if each is not None]
         if complete:
             _, after, placed = min(complete, key=lambda each: each[0])
@@ -418,15 +436,17 @@ def families(cluster: Cluster, serving: list[int]) -> Iterable[list[int]]:
 
 
 def attempt(
-    cluster: Cluster, request: dict[str, Any], index: int, may_open: bool
+    cluster: Cluster, request: dict[str, Any], index: int, how: str
 ) -> tuple[int, Cluster, list[tuple[str, int]]] | None:
     """All of it in one bucket: (nodes opened, the cluster afterwards, what was placed); None when
-    it does not fit."""
+    it does not fit. `how`: on which nodes."""
     after = cluster_copy(cluster)
     bucket = after["buckets"][index]
     run = Run(after, request)
-    run.use(bucket)
-    if may_open:
+    run.use(bucket, False)
+    if how != CLAIMED:
+        run.use(bucket, True)
+    if how == EVERY:
         run.open(bucket)
     if run.left:
         return None

@@ -55,6 +55,7 @@ def node_dict(
     free, units = amounts(resources)
     usable = props["state"] not in UNUSABLE
     dormant = props["state"] == "Deallocated" and not props["exists"]
+    boots = props["exists"] and props["state"] not in ("Ready", "Started", "running")
     return {
         "name": name,
         "free": free,
@@ -66,6 +67,7 @@ def node_dict(
         "used": False,
         "usable": usable,
         "dormant": dormant,
+        "up": not (boots or dormant),
         **state,
     }
 

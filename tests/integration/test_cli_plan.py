@@ -91,13 +91,17 @@ def test_nodes_that_stay_though_they_are_idle(site):
     assert "htc-1, htc-2 kept: nodes like it are created in the same pass" in site("plan", code=2)
 
 
-@pytest.mark.parametrize("policy", ["cheapest", "least-waste"])
-def test_what_boots_for_one_job_is_not_counted_for_another(site_command, tmp_path, policy):
-    """docs/configuration.md: while the nodes of a queue boot, nothing more is to be made for it."""
+@pytest.mark.parametrize(
+    ("policy", "bound"), [("declared", 2), ("cheapest", 0), ("cheapest", 2), ("least-waste", 0)]
+)
+def test_what_boots_for_one_job_is_not_counted_for_another(site_command, tmp_path, policy, bound):
+    """docs/configuration.md: while the nodes of a queue boot, nothing more is to be made for it.
+    `bound`: how many cores a first job takes of the node that has room for the second."""
     arrays = {"hpc": {"machine_types": [F8]}, "htc": {"machine_types": [F4]}}
     with a_site(tmp_path, arrays) as simulated:
         simulated.new_jobs = lambda: [
-            Job("any", {"ncpus": 2}, iterations=2),
+            *[Job("bound", {"ncpus": bound, "nodearray": "htc"}) for _ in range(bound > 0)],
+            Job("any", {"ncpus": 2}, iterations=1 if bound else 2),
             Job("whole", {"ncpus": 8, "nodearray": "hpc"}),
         ]
         site_command.serve(simulated, packing={"policy": policy})

@@ -514,6 +514,18 @@ def test_the_order_of_least_waste_does_not_depend_on_who_asks_first():
     assert set(wasteful(together)) == {"E8_v3"}
 
 
+@pytest.mark.parametrize("policy", ["cheapest", "least-waste"])
+def test_nodes_that_boot_take_all_of_an_array(policy):
+    """And nobody asks in which order nodes are opened for nothing."""
+    cluster = a_cluster(htc={"Standard_F4s_v2": 10})
+    cluster.add_node("htc-1", "htc", state="Preparing")
+    calculator = new_demand_calculator(
+        {"_mock_bindings": cluster, "packing": {"policy": policy}}, node_history=NullNodeHistory()
+    )
+    calculator.add_job(Job("a", {"ncpus": 1, "exclusive": True}, iterations=2))
+    assert [node.name for node in calculator.get_demand().matched_nodes] == ["htc-1"]
+
+
 @pytest.mark.parametrize("tasks", [1, 2])
 @pytest.mark.parametrize("policy", ["cheapest", "least-waste"])
 def test_what_was_opened_for_a_job_is_used_for_it_once_it_is_there(policy, tasks):

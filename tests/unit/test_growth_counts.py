@@ -22,12 +22,15 @@ SWEEPS = [
     ("W4", "nodes", 300, {"n": 20, "iters": 2}),
     ("W6", "nodes", 80, {"n": 20}),
     ("W6b", "nodes", 80, {"n": 20}),
+    ("W6", "n", 200, {"booting": True}),
+    ("W6", "nodes", 80, {"n": 200, "booting": True}),
+    ("W6b", "n", 160, {"nodes": 40, "booting": True}),
 ]
 
 
 def named(sweep):
     """The name of a sweep's test."""
-    return f"{sweep[0]}-{sweep[1]}"
+    return f"{sweep[0]}-{sweep[1]}{'-booting' * ('booting' in sweep[3])}"
 
 
 each_sweep = pytest.mark.parametrize("sweep", SWEEPS, ids=named)

@@ -164,8 +164,55 @@ def test_a_sleeping_node_and_a_new_one_share_the_limit():
     assert said(plan) == [("a", 0, 1, 2, False), ("a", 1, 2, 4, True)]
 
 
+@pytest.mark.parametrize("existing_first", [True, False])
+@pytest.mark.parametrize("layer", ["one-slot", "groups"])
+def test_unclaimed_nodes_come_after_the_others_and_before_new_ones(existing_first, layer):
+    """One that boots is passed over while another has room, until work was counted on it; bucket by
+    bucket that is so within each."""
+    layers.leave_out(layer)
+    bench = Bench(existing_first)
+    boots = bench.shape("a", ncpus=4, is_up=False)
+    bench.candidate("a", limit=1, nodes=[boots, boots, 2])
+    bench.candidate("b", limit=0, nodes=[2])
+    layers.leave_out()
+    found = [said(bench.place(cores(2), Request(1)))[0][:3] for _ in range(8)]
+    up, of_b, new = ("a", 2, 3), ("b", 0, 1), ("a", 3, 4)
+    booting = [*[("a", 0, 1)] * 2, *[("a", 1, 2)] * 2]
+    if existing_first:
+        assert found == [up, of_b, *booting, new, new]
+    else:
+        assert found == [up, *booting, new, new, of_b]
+
+
+def test_unclaimed_nodes_are_taken_in_the_order_for_new_ones():
+    """What a job prefers is what was opened for it."""
+    bench = Bench()
+    for name in ("a", "b"):
+        bench.candidate(name, nodes=[bench.shape(name, ncpus=4, is_up=False)])
+    expr = AllOf([cores(4), PropertyIs("bucket", ["b", "a"])])
+    found = [said(bench.place(expr, Request(1)))[0][:3] for _ in range(3)]
+    assert found == [("b", 0, 1), ("a", 0, 1), ("b", 1, 2)]
+
+
+def test_a_node_that_becomes_unclaimed_later_is_found():
+    """As one that is started by somebody else while a pass runs."""
+    bench = Bench()
+    candidate = bench.candidate("a", nodes=[1])
+    assert said(bench.place(cores(4), Request(1)))[0][1:3] == (1, 2)
+    candidate.reshape({0: bench.shape("a", ncpus=4, is_up=False)})
+    assert said(bench.place(cores(4), Request(1)))[0][1:3] == (0, 1)
+
+
 class TestWhole:
     """All in one bucket, or not at all."""
+
+    def test_goes_to_a_bucket_without_unclaimed_nodes_first(self):
+        """Then to the first that holds it with them, and none is opened."""
+        bench = Bench()
+        bench.candidate("a", nodes=[4, bench.shape("a", ncpus=4, is_up=False)])
+        bench.candidate("b", nodes=[4, 4])
+        found = [said(bench.place(cores(4), Request(2, whole=True))) for _ in range(2)]
+        assert found == [[("b", 0, 2, 1, False)], [("a", 0, 1, 1, False), ("a", 1, 2, 1, False)]]
 
     def test_goes_to_the_first_bucket_that_holds_all(self):
         """A bucket that could take a part takes none."""
@@ -287,22 +334,25 @@ EXPRS = st.sampled_from(
     ]
 )
 CANDIDATES = st.lists(
-    st.tuples(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=4), st.integers(0, 2)),
+    st.tuples(
+        st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.booleans()), max_size=4),
+        st.integers(0, 2),
+    ),
     min_size=1,
     max_size=3,
 )
 
 
 def filled(candidates, existing_first):
-    """A bench with candidates: of each the nodes (free cores, whether they sleep) and how many more
-    there may be."""
+    """A bench with candidates: of each the nodes (free cores, whether they sleep, and whether they
+    are up) and how many more there may be."""
     bench = Bench(existing_first)
     for index, (nodes, limit) in enumerate(candidates):
         name = f"s{index}"
         bench.candidate(
             name,
             limit=limit,
-            nodes=[bench.shape(name, ncpus=n, dormant=asleep) for n, asleep in nodes],
+            nodes=[bench.shape(name, ncpus=n, dormant=s, is_up=up) for n, s, up in nodes],
         )
     return bench
 

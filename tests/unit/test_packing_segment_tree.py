@@ -134,18 +134,20 @@ def test_who_asks_for_more_begins_where_others_ended(changes):
             if kind == "take":
                 amounts = [max(0, free[name] - n) for name, n in zip(NAMES, amounts, strict=True)]
             else:
-                tree.forget_searches()
+                tree.forget_searches(number)
             scan.set(number, number + 1, scan.shape(tuple(amounts)))
             tree.late.add(number)
 
 
-@given(st.lists(st.tuples(NUMBERS, st.integers(1, 9)), max_size=12), NUMBERS)
-def test_a_staircase_knows_the_farthest_of_those_that_asked_for_no_more(noted, amount):
-    """What was noted of as much or less counts, the farthest of it, until all is forgotten."""
+@given(st.lists(st.tuples(NUMBERS, st.integers(1, 9)), max_size=12), NUMBERS, st.integers(0, 9))
+def test_a_staircase_knows_the_farthest_of_those_that_asked_for_no_more(noted, amount, lo):
+    """What was noted of as much or less counts, the farthest of it, as far as to where nodes got
+    more."""
     staircase = Staircase()
     for asked, first in noted:
         if first > staircase.first(asked):
             staircase.note(asked, first)
-    assert staircase.first(amount) == max((f for n, f in noted if n <= amount), default=0)
-    staircase.forget()
-    assert staircase.first(amount) == 0
+    farthest = max((f for n, f in noted if n <= amount), default=0)
+    assert staircase.first(amount) == farthest
+    staircase.forget(lo)
+    assert staircase.first(amount) == min(farthest, lo)

@@ -23,15 +23,17 @@ class ChangeLog:
     """What happened to the candidates of a planner since it was made, for whoever remembers them.
 
     `added`: candidates that nodes were added to; `shapes`: beside each, what a node looked like.
-    `reshaped`: candidates with nodes that got another shape by other means than placing work, and
-    the first position of those. Either may let them take what they refused before. `charged`:
-    limits that were charged, of those that somebody wants to hear of.
+    `reshaped`: candidates with nodes that got another shape by other means than placing work, or
+    are not unclaimed any more; `lows`: beside each, the first position of those. Either may let
+    them take what they refused before. `charged`: limits that were charged, of those that somebody
+    wants to hear of.
     """
 
     def __init__(self) -> None:
         self.added: list[Candidate] = []
         self.shapes: list[NodeShape | None] = []
-        self.reshaped: list[tuple[Candidate, int]] = []
+        self.reshaped: list[Candidate] = []
+        self.lows: list[int] = []
         self.charged: list[Limit] = []
         self.plan: object = None
 
@@ -40,6 +42,7 @@ class ChangeLog:
         self.added.clear()
         self.shapes.clear()
         self.reshaped.clear()
+        self.lows.clear()
         self.charged.clear()
         self.plan = None
 
@@ -53,7 +56,7 @@ class Candidate:
     `charged`: the limits that new nodes are charged to; `share`: that among them which says how
     many of all nodes are to be here, if any. `artificial`: stands for machines that
     cannot be ordered; ranked first. `reserved`: nodes promised elsewhere. `since_failure`: seconds
-    since capacity last failed; None for never.
+    since capacity last failed; None for never. `awaits`: some node is or was unclaimed.
     """
 
     def __init__(
@@ -78,7 +81,9 @@ class Candidate:
         # a new node, and the same in want of capacity
         self._in_want: tuple[NodeShape, NodeShape] | None = None
         self.shapes: list[NodeShape | None] = []
-        self._readings: dict[str, Reading] = {}
+        self.awaits = False
+        # of nodes that are not unclaimed, and of those that are
+        self._readings: tuple[dict[str, Reading], dict[str, Reading]] = ({}, {})
         # the limit that was short when they were last asked
         self._tight: Limit | None = None
         self.changes = ChangeLog()
@@ -91,6 +96,7 @@ class Candidate:
         made = Candidate(*common, limits, self.artificial)
         made.reserved, made.since_failure = self.reserved, self.since_failure
         made.shapes.extend(self.shapes if has_nodes else ())
+        made.awaits = self.awaits
         return made
 
     @cached_property
@@ -171,16 +177,16 @@ class Candidate:
         -1 when there is none."""
         return self._index.texts(name).first(texts, start)
 
-    def may_meet(self, expr: Expr) -> bool:
+    def may_meet(self, expr: Expr, unclaimed: bool = False) -> bool:
         """Whether, for all that is known of each resource alone, some node may have what an
-        expression takes at least."""
-        if not (shapes := self.shapes):
+        expression takes at least: an unclaimed one, or another."""
+        if not (shapes := self.shapes) or (unclaimed and not self.awaits):
             return False
         if (index := self._index).late or index.entered < len(shapes):
             index.catch_up()
-        minima = expr.minima or self._minima(expr)
+        minima, readings = expr.minima or self._minima(expr), self._readings[unclaimed]
         for name, amount, sized in minima or ():
-            reading = self._readings.get(name) or self._read(name)
+            reading = readings.get(name) or self._read(name, unclaimed)
             if (most := reading.tree[1]) <= 0 < amount or reading.lacks(most, amount, sized):
                 return False
         return minima is not None
@@ -194,21 +200,23 @@ class Candidate:
             self._fixed = {n: properties[n] for n in OF_BUCKET if n in properties}
         return expr.minima_of(self._fixed)
 
-    def needs(self, expr: Expr) -> Needs:
-        """What an expression takes at least, for `next_meeting`; right whatever happens later."""
+    def needs(self, expr: Expr, unclaimed: bool = False) -> Needs:
+        """What an expression takes at least, for `next_meeting` among unclaimed nodes or the
+        others; right whatever happens later."""
         trees: list[Need] = []
         readings: list[tuple[Reading, float]] = []
         minima = self._minima(expr)
         for name, amount, sized in [(VACANT, math.inf, False)] if minima is None else minima:
-            reading = self._readings.get(name) or self._read(name)
+            reading = self._readings[unclaimed].get(name) or self._read(name, unclaimed)
             needed = reading.needed(amount, sized)
             trees.append((reading.tree, needed))
             readings.append((reading, needed))
         others = (*readings[:-1], readings[-1][0]) if len(readings) > 1 else None
         return Needs(trees, readings, self._index.staircase(others) if others else None)
 
-    def _read(self, name: str) -> Reading:
-        reading = self._readings[name] = Reading(name, self.new_shape.units.get(name))
+    def _read(self, name: str, unclaimed: bool) -> Reading:
+        reading = Reading(name, self.new_shape.units.get(name), unclaimed)
+        self._readings[unclaimed][name] = reading
         self._index.track(reading)
         return reading
 
@@ -225,11 +233,14 @@ class Candidate:
 
     def extend(self, shapes: Sequence[NodeShape | None]) -> None:
         """Add nodes behind those that are there; each has a shape of its own."""
+        changes, lo = self.changes, len(self.shapes)
         self.shapes.extend(shapes)
-        changes = self.changes
         changes.plan = None
         changes.added += [self] * len(shapes)
         changes.shapes += shapes
+        if _has_unclaimed(shapes):
+            self.awaits = True
+            self.raised(lo)
 
     def fill(self, lo: int, hi: int, shape: NodeShape) -> None:
         """Work was placed on nodes: they look like this now, and have less room than before."""
@@ -247,12 +258,23 @@ class Candidate:
         for position, shape in changed.items():
             self.shapes[position] = shape
         self._index.late.update(changed)
-        self._index.forget_searches()
+        self.awaits = self.awaits or _has_unclaimed(changed.values())
         self.changes.plan = None
-        self.changes.reshaped.append((self, min(changed)))
+        self.raised(min(changed))
+
+    def raised(self, lo: int) -> None:
+        """Nodes from a position on may take what they have refused: they were written to, or are
+        not unclaimed any more."""
+        self._index.forget_searches(lo)
+        self.changes.reshaped.append(self)
+        self.changes.lows.append(lo)
 
     def __repr__(self) -> str:
         return f"Candidate({self.name}, {len(self.shapes)} nodes)"
+
+
+def _has_unclaimed(shapes: Iterable[NodeShape | None]) -> bool:
+    return any(shape is not None and shape.unclaimed for shape in set(shapes))
 
 
 class Needs(NamedTuple):

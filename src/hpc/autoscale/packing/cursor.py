@@ -54,8 +54,14 @@ class Cursor:
 
     `changes`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
     new nodes are opened and those with room looked at, where that depends on what is needed;
-    `by_share`: these as for one unit. Cost of a request: what has changed since the last one, the
-    candidates once where that may take it, and the nodes that may still take it.
+    `by_share`: these as for one unit. `unclaimed`: unclaimed nodes alone are looked at, and no new
+    ones opened. Cost of a request: what has changed since the last one, the candidates once where
+    that may take it, and the nodes that may still take it.
+
+    Nodes that are not up and that nobody was counted on yet stand for the new nodes that an earlier
+    pass ordered: another cursor, `unclaimed`, looks at them, after all others and before new ones,
+    in the order for new ones. So jobs that wait meet at their turn what they met when those were
+    ordered, and no more are.
     """
 
     def __init__(
@@ -66,12 +72,14 @@ class Cursor:
         by_need: ByNeed | None = None,
         by_share: bool = False,
         may_share: bool = True,
+        unclaimed: bool = False,
     ) -> None:
         self.expr = expr
         self.monotone = expr.monotone
         self.candidates = tuple(candidates)
         self._by_need = by_need
-        self._as_they_are = range(len(self.candidates))
+        self._is_unclaimed = unclaimed
+        self._as_they_are = range(0 if unclaimed else len(self.candidates))
         # what a job itself prefers goes before what share each part is to have
         shares = dict.fromkeys(c.share for c in self.candidates if c.share) if may_share else ()
         self._shares = () if expr.weighs else tuple(shares)
@@ -97,7 +105,7 @@ class Cursor:
         # expression all before it have refused, and refuse still
         self._alive, self.first = bytearray(), list[int]()
         for each in self.candidates:
-            self._alive.append(may_meet := each.may_meet(expr))
+            self._alive.append(may_meet := each.may_meet(expr, unclaimed))
             self.first.append(0 if may_meet else len(each.shapes))
         self._needs: list[Needs | None] = [None] * len(self.candidates)
         # shapes that take no unit, and those that do with what they look like after one, None where
@@ -111,6 +119,15 @@ class Cursor:
         self._places: dict[Frame | None, Sequence[tuple[int, int]] | Literal[False] | None] = {}
         # False: not looked at yet
         self._pin: tuple[str, tuple[str, ...]] | Literal[False] | None = False
+        self.unclaimed: Cursor | None = None
+        self._look_for_unclaimed([each for each in self.candidates if each.awaits])
+
+    def _look_for_unclaimed(self, awaiting: Sequence[Candidate]) -> None:
+        if self.unclaimed is not None:
+            self.unclaimed.catch_up()
+        elif awaiting and not self._is_unclaimed:
+            order = (None, False, False, True)
+            self.unclaimed = Cursor(self.expr, self.candidates, self._changes, *order)
 
     def catch_up(self) -> None:
         """Take into account what has happened to the candidates since the last time."""
@@ -121,20 +138,20 @@ class Cursor:
         for shape in set(fresh) - refused if self.monotone and fresh and len(fresh) < _FEW else ():
             if shape is not None and shape not in self._after_one:
                 self._meet(shape)
-        lows: dict[Candidate, int] = {}
-        for candidate, lo in changes.reshaped[self._read_reshaped :]:
-            lows[candidate] = min(lo, lows.get(candidate, lo))
+        reshaped = set(changes.reshaped[self._read_reshaped :])
+        low = min(changes.lows[self._read_reshaped :], default=0)
         self._read_reshaped = len(changes.reshaped)
-        if self.monotone and not lows and fresh is not None and refused.issuperset(fresh):
+        self._look_for_unclaimed([each for each in reshaped if each.awaits])
+        if self.monotone and not reshaped and fresh is not None and refused.issuperset(fresh):
             return
         self._numbers = self._numbers or {each: i for i, each in enumerate(self.candidates)}
         alive, first = self._alive, self.first
         added = self._numbers if fresh is None else changes.added[read:]
-        for candidate in self._numbers.keys() & {*added, *lows}:
+        for candidate in self._numbers.keys() & {*added, *reshaped}:
             index = self._numbers[candidate]
             start, size = first[index], len(candidate.shapes)
-            if candidate in lows:
-                start, alive[index] = min(lows[candidate], start), 1
+            if candidate in reshaped:
+                start, alive[index] = min(low, start), 1
             elif alive[index] or start == size:
                 continue
             elif self.monotone and size - start > _NEAR:
@@ -145,20 +162,26 @@ class Cursor:
                 alive[index] = not (self.monotone and refused.issuperset(there))
             first[index] = start if alive[index] else size
 
-    def in_use(self, units: int, per_node: int) -> Iterator[tuple[int, Candidate]]:
-        """The candidates that may have a node with room, in order, each with its number."""
+    def in_use(self, units: int, per_node: int) -> Iterator[int]:
+        """The candidates that may have a node with room that is not unclaimed, in order."""
         index = self._alive.find(1)
         if self._by_units and index >= 0:
-            order = filter(self._alive.__getitem__, self._openings_alone(units, per_node))
-            yield from [(i, self.candidates[i]) for i in order]
+            yield from [i for i in self._openings_alone(units, per_node) if self._alive[i]]
             return
         while index >= 0:
-            yield index, self.candidates[index]
+            yield index
             index = self._alive.find(1, index + 1)
+
+    def unclaimed_of(self, units: int, per_node: int) -> Sequence[int]:
+        """The candidates that may have an unclaimed node with room, in the order for new ones."""
+        if self.unclaimed is None or 1 not in (alive := self.unclaimed._alive):
+            return ()
+        return [index for index in self.openings(units, per_node) if alive[index]]
 
     def may_use(self, index: int) -> bool:
         """Whether a candidate may have a node with room."""
-        return bool(self._alive[index])
+        claims = self.unclaimed is not None and self.unclaimed._alive[index]
+        return bool(self._alive[index] or claims)
 
     # -- what nodes take
 
@@ -172,6 +195,9 @@ class Cursor:
     def _meet(self, shape: NodeShape, index: int = -1) -> bool:
         """Whether nodes of a candidate with a shape that was not met before take a unit."""
         frame = shape.frame
+        if shape.unclaimed is not self._is_unclaimed:
+            self._refused.add(shape)
+            return False
         try:
             places = self._places[frame]
         except KeyError:
@@ -250,6 +276,11 @@ class Cursor:
                 position, shape = found
                 after = self._after_one.get(shape) or self._one_more(shape)
             return Step(candidate, position, position + 1, 1, shape, after, False)
+        return self._slot_to_come()
+
+    def _slot_to_come(self) -> Step | None:
+        if self.unclaimed is not None and (step := self.unclaimed.slot()) is not None:
+            return step
         as_they_are = self._by_need is None and not self.shares_out
         for index in self._as_they_are if as_they_are else self.openings(1):
             candidate = self.candidates[index]
@@ -321,7 +352,8 @@ class Cursor:
     def _needs_of(self, index: int) -> Needs:
         needs = self._needs[index]
         if needs is None:
-            needs = self._needs[index] = self.candidates[index].needs(self.expr)
+            needs = self.candidates[index].needs(self.expr, self._is_unclaimed)
+            self._needs[index] = needs
         return needs
 
     def why_none(self, index: int, start: int) -> Reject:
@@ -329,7 +361,8 @@ class Cursor:
         that has the room, or that none has it."""
         candidate = self.candidates[index]
         for shape in dict.fromkeys(candidate.shapes[start:]):
-            if shape is not None and self._needs_of(index).are_met_by(shape):
+            asked = self.unclaimed or self if shape is not None and shape.unclaimed else self
+            if shape is not None and asked._needs_of(index).are_met_by(shape):
                 fit = self.fit(shape)
                 if isinstance(fit, Reject):
                     return fit

@@ -195,18 +195,22 @@ class Planner:
         """A plan for a request whose units may lie on several candidates."""
         cursor, request, existing_first = search.cursor, search.request, self.existing_first
         if existing_first:
-            for index, _ in cursor.in_use(request.units, request.per_node):
+            for index in cursor.in_use(request.units, request.per_node):
                 search.use(index)
                 if not search.left:
                     return search.plan()
+            for index in cursor.unclaimed_of(search.left, request.per_node):
+                search.claim(index)
+            if not search.left:
+                return search.plan()
         if cursor.shares_out:
             for index in () if existing_first else range(len(cursor.candidates)):
-                search.use(index)
+                search.use_all(index)
             search.open_by_share()
             return search.plan(search.rejects(existing_first))
         for index in cursor.openings(search.left, request.per_node):
             if not existing_first:
-                search.use(index)
+                search.use_all(index)
             search.open(index)
             if not search.left:
                 return search.plan()
@@ -259,7 +263,7 @@ class Planner:
                 charge_all(candidate.charged, 1, candidate.cores)
                 candidate.append(plan.after)
                 return (plan,)
-            if not plan.before.dormant:
+            if not plan.before.unclaimed:
                 candidate.fill_one(plan.lo, plan.after)
                 return (plan,)
         self._charge(plan.steps)
@@ -271,6 +275,8 @@ class Planner:
                 step.candidate.fill_one(step.lo, step.after)
             else:
                 step.candidate.fill(step.lo, step.hi, step.after)
+            if step.before.unclaimed and not step.opened:
+                step.candidate.raised(step.lo)
         return plan.steps
 
     @staticmethod

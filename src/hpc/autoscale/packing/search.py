@@ -92,13 +92,26 @@ class Search:
         return found
 
     def use(self, index: int) -> None:
-        """Place units on nodes of a candidate that are there, in order."""
-        candidate, cursor = self.cursor.candidates[index], self.cursor
+        """Place units on nodes of a candidate that are there and not unclaimed, in order."""
+        self._use(index, self.cursor)
+
+    def claim(self, index: int) -> None:
+        """Place units on unclaimed nodes of a candidate, in order."""
+        if self.cursor.unclaimed is not None:
+            self._use(index, self.cursor.unclaimed)
+
+    def use_all(self, index: int) -> None:
+        """Place units on nodes of a candidate that are there, the unclaimed ones last."""
+        self.use(index)
+        self.claim(index)
+
+    def _use(self, index: int, cursor: Cursor) -> None:
+        candidate = cursor.candidates[index]
         if not self.left or not candidate.shapes:
             return
         only = None if self.probe is None else self.probe.positions(candidate)
         if only is not None:
-            self._use_only(index, only)
+            self._use_only(index, only, cursor)
             return
         start, found = cursor.first[index], cursor.find(index)
         while found is not None:
@@ -113,24 +126,26 @@ class Search:
                 self.left -= times
             else:
                 end = candidate.alike(position, self._most_nodes(fit))
-                self._fill(index, position, end, shape, fit, False)
+                self._fill(index, position, end, shape, fit, cursor)
             if not self.left:
                 return
             found = cursor.find(index, end)
         if self.explain:
-            self._say(index, False, cursor.why_none(index, start))
+            self._say(index, False, self.cursor.why_none(index, start))
 
-    def _use_only(self, index: int, positions: Sequence[int] | Reject) -> None:
+    def _use_only(self, index: int, positions: Sequence[int] | Reject, cursor: Cursor) -> None:
         """Place units on nodes at some positions, the only ones that may take any."""
         refusals = [positions] if isinstance(positions, Reject) else []
         for position in () if isinstance(positions, Reject) else positions:
             shape = self.cursor.candidates[index].shapes[position]
-            fit = None if shape is None else self.cursor.fit(shape)
-            if shape is not None and isinstance(fit, Fit):
-                self._fill(index, position, position + 1, shape, fit, False)
+            if shape is None or shape.unclaimed is not (cursor is self.cursor.unclaimed):
+                continue
+            fit = cursor.fit(shape)
+            if isinstance(fit, Fit):
+                self._fill(index, position, position + 1, shape, fit, cursor)
                 if not self.left:
                     return
-            elif isinstance(fit, Reject):
+            else:
                 refusals.append(fit)
         if refusals:
             self._say(index, False, refusals[0])
@@ -197,14 +212,20 @@ class Search:
         if isinstance(fit, Fit):
             start = len(candidate.shapes)
             start += sum(s.hi - s.lo for s in self.steps if s.opened and s.candidate is candidate)
-            self._fill(index, start, start + nodes, candidate.new_shape, fit, True)
+            self._fill(index, start, start + nodes, candidate.new_shape, fit)
 
     def _say(self, index: int, opened: bool, reject: Reject) -> None:
-        self._said.setdefault((index, opened), []).append(reject)
+        said = self._said.setdefault((index, opened), [])
+        if reject not in said:
+            said.append(reject)
 
-    def _fill(self, index: int, lo: int, hi: int, shape: NodeShape, fit: Fit, opened: bool) -> None:
-        """Place units on nodes in a row that are alike, until nothing is left to place."""
+    def _fill(
+        self, index: int, lo: int, hi: int, shape: NodeShape, fit: Fit, found: Cursor | None = None
+    ) -> None:
+        """Place units on nodes in a row that are alike, until nothing is left. `found`: the
+        cursor that found them; None for new ones."""
         candidate, each = self.cursor.candidates[index], min(fit.count, self.request.per_node)
+        opened, cursor = found is None, found or self.cursor
         if self.probe is not None:
             self._try(index, lo, hi, shape, each, opened)
             return
@@ -214,7 +235,7 @@ class Search:
         rest = min(each, self.left - full * each) if lo + full < hi else 0
         for start, nodes, times in ((lo, full, each), (lo + full, 1, rest)):
             if nodes > 0 and times > 0:
-                after = self.cursor.after(shape, fit, times)
+                after = cursor.after(shape, fit, times)
                 units = nodes * times
                 self._place(Step(candidate, start, start + nodes, units, shape, after, opened))
 
@@ -319,12 +340,15 @@ class _Gang:
     def _on_existing(self) -> Search | None:
         """The first candidate whose existing nodes take all; notes what those of groups take."""
         units, per_node, groups = self.request.units, self.request.per_node, self.groups
-        for index, candidate in self.cursor.in_use(units, per_node):
+        ways = [(index, Search.use) for index in self.cursor.in_use(units, per_node)]
+        ways += [(i, Search.use_all) for i in self.cursor.unclaimed_of(units, per_node)]
+        for index, use in ways:
+            candidate = self.cursor.candidates[index]
             is_grouped = groups is not None and candidate in groups.places
             if not is_grouped and len(candidate.shapes) * per_node < units:
                 continue
             search = self.search()
-            search.use(index)
+            use(search, index)
             if not search.left:
                 return search
             search.abandon()
@@ -369,7 +393,7 @@ class _Gang:
     def _try(self, index: int) -> Search:
         """A search that placed as much as one candidate takes, on existing and new nodes."""
         search = self.tried[index] = self.search()
-        search.use(index)
+        search.use_all(index)
         search.open(index)
         return search
 
@@ -549,8 +573,7 @@ class Groups:
         changed: set[tuple[Family, int]] = set()
         for limit in changes.charged[charged:]:
             changed.update(self._holders.get(limit, ()))
-        written = [candidate for candidate, _ in changes.reshaped[reshaped:]]
-        for candidate in (*changes.added[added:], *written):
+        for candidate in (*changes.added[added:], *changes.reshaped[reshaped:]):
             found = self.places.get(candidate)
             if found is not None:
                 changed.add(found)

@@ -166,13 +166,14 @@ class Reading:
     """How much a node has of a resource, in the `unit` that new nodes had it in when it was first
     asked for.
 
-    -inf where a node cannot serve at all, +inf where only the node itself can tell. `known`: what
-    was read, by shape; look there first. `tree`: the maxima over a candidate's positions, kept by
-    its `NodeIndex`.
+    -inf where a node cannot serve at all, +inf where only the node itself can tell. `unclaimed`:
+    those serve that are `NodeShape.unclaimed`, else the others. `known`: what was read, by shape;
+    look there first. `tree`: the maxima over a candidate's positions, kept by its `NodeIndex`.
     """
 
-    def __init__(self, name: str, unit: Unit | None) -> None:
+    def __init__(self, name: str, unit: Unit | None, unclaimed: bool = False) -> None:
         self._name = name
+        self._unclaimed = unclaimed
         self.tree: list[float] = []
         self.factor = 1 if unit is None else unit.factor
         self.unit = unit
@@ -200,7 +201,7 @@ class Reading:
         return list(map(self, shapes)) if None in found else cast(list[float], found)
 
     def _read(self, shape: NodeShape) -> float:
-        if shape.unfit() is not None:
+        if shape.unclaimed is not self._unclaimed or shape.unfit() is not None:
             return -math.inf
         if self._name == VACANT:
             return float(shape.vacant)
@@ -212,9 +213,11 @@ class Reading:
 
 class Staircase:
     """How far nodes were searched for amounts of one resource, by those who ask the same of all
-    others: who asks for no less finds nothing there either. Both rise together."""
+    others: who asks for no less finds nothing there either. Both rise together. `heard`: of so
+    many times that nodes got more."""
 
     def __init__(self) -> None:
+        self.heard = 0
         self._amounts: list[float] = []
         self._firsts: list[int] = []
 
@@ -229,10 +232,12 @@ class Staircase:
         hi = bisect_right(self._firsts, first, lo)
         self._amounts[lo:hi], self._firsts[lo:hi] = [amount], [first]
 
-    def forget(self) -> None:
-        """Nodes may have more now than they had."""
-        self._amounts.clear()
-        self._firsts.clear()
+    def forget(self, lo: int) -> None:
+        """Nodes from a position on may have more now than they had."""
+        place = bisect_left(self._firsts, lo)
+        if place < len(self._firsts):
+            self._firsts[place:] = [lo]
+            del self._amounts[place + 1 :]
 
 
 class NodeIndex:
@@ -253,8 +258,8 @@ class NodeIndex:
         # positions that have another shape than the trees know
         self.late: set[int] = set()
         self._staircases: defaultdict[Hashable, Staircase] = defaultdict(Staircase)
-        # those that know something
-        self._noted: set[Staircase] = set()
+        # from where on nodes got more than they had, each time
+        self._raised: list[int] = []
 
     def track(self, reading: Reading) -> None:
         """Keep `reading.tree` from now on, whose item 1 is the most of all positions. It stays the
@@ -306,10 +311,9 @@ class NodeIndex:
         """What is known of all who ask the same of all resources but the last of their needs."""
         return self._staircases[others]
 
-    def forget_searches(self) -> None:
-        """Nodes may have more now than they had."""
-        while self._noted:
-            self._noted.pop().forget()
+    def forget_searches(self, lo: int) -> None:
+        """Nodes from a position on may have more now than they had."""
+        self._raised.append(lo)
 
     def first(self, start: int, needs: Sequence[Need], searched: Staircase | None = None) -> int:
         """The first position from `start` on where every need may be met; -1 when there is none.
@@ -318,13 +322,15 @@ class NodeIndex:
         self.catch_up()
         if searched is None:
             return first_meeting(needs, start, self._capacity)
+        if news := self._raised[searched.heard :]:
+            searched.forget(min(news))
+            searched.heard += len(news)
         amount = needs[-1][1]
         begin = searched.first(amount)
         found = first_meeting(needs, begin, self._capacity) if begin < self.entered else -1
         end = found if found >= 0 else self.entered
         if end > begin:
             searched.note(amount, end)
-            self._noted.add(searched)
         return first_meeting(needs, start, self._capacity) if 0 <= found < start else found
 
     def _enter_all(self, readings: Sequence[Reading], lo: int, hi: int) -> None:

@@ -43,10 +43,11 @@ class Template:
     Compared by identity; `ShapeTable.template` hands out one object for equal contents. `usable` is
     false for a node that must get no work (failed, terminating), with `trouble` saying what it is.
     `last_capacity_failure`: of the bucket, for nodes that need capacity of Azure before they can be
-    used. `frozen`: the properties, as `freeze` has them.
+    used. `is_up`: false where no work can start yet, as they boot or are at rest. `frozen`: the
+    properties, as `freeze` has them.
     """
 
-    __slots__ = ("frozen", "last_capacity_failure", "properties", "trouble", "units")
+    __slots__ = ("frozen", "is_up", "last_capacity_failure", "properties", "trouble", "units")
 
     def __init__(
         self,
@@ -54,10 +55,12 @@ class Template:
         units: Mapping[str, Unit],
         trouble: str | None,
         last_capacity_failure: float | None,
+        is_up: bool,
         frozen: Any,
     ) -> None:
         self.properties, self.units, self.frozen = properties, units, frozen
         self.trouble, self.last_capacity_failure = trouble, last_capacity_failure
+        self.is_up = is_up
 
 
 class NodeShape:
@@ -66,11 +69,14 @@ class NodeShape:
 
     `free`: amounts and other values by resource name, sized resources in bytes. `vacant`: nothing
     is assigned. `closed`: takes no more work. `dormant`: using it needs a place under the limits,
-    because no VM runs yet. `values`: of `free`, in the order of the names of the `frame`, where it
-    has one.
+    because no VM runs yet. `unclaimed`: not up, and no work was counted on it so far. `values`: of
+    `free`, in the order of the names of the `frame`, where it has one.
     """
 
-    __slots__ = ("closed", "dormant", "frame", "free", "table", "template", "vacant", "values")
+    __slots__ = (
+        *("closed", "dormant", "frame", "free", "table", "template", "unclaimed", "vacant"),
+        "values",
+    )
 
     def __init__(
         self,
@@ -85,6 +91,7 @@ class NodeShape:
         self.template = template
         self.free = free
         self.vacant, self.closed, self.dormant = occupied
+        self.unclaimed = self.dormant or (self.vacant and not template.is_up)
         self.frame = frame
         self.values = values
 
@@ -141,15 +148,15 @@ class ShapeTable:
         units: Mapping[str, Unit],
         trouble: str | None = None,
         last_capacity_failure: float | None = None,
+        is_up: bool = True,
         frozen: object = None,
     ) -> Template:
         """The template with these contents; `frozen`: as in it, where that is known."""
         frozen = freeze(properties) if frozen is None else frozen
-        key = (frozen, frozenset(units.items()), trouble, last_capacity_failure)
+        key = (frozen, frozenset(units.items()), trouble, last_capacity_failure, is_up)
         found = self._templates.get(key)
         if found is None:
-            found = Template(dict(properties), dict(units), trouble, last_capacity_failure, frozen)
-            self._templates[key] = found
+            found = self._templates[key] = Template(dict(properties), dict(units), *key[2:], frozen)
         return found
 
     def shape(
@@ -177,7 +184,8 @@ class ShapeTable:
         was, frame = shape.template, shape.frame
         given, own = {**was.properties, name: value}, freeze({name: was.properties[name]})
         frozen = was.frozen - own | freeze({name: value})
-        template = self.template(given, was.units, was.trouble, was.last_capacity_failure, frozen)
+        facts = was.trouble, was.last_capacity_failure, was.is_up
+        template = self.template(given, was.units, *facts, frozen)
         if frame is None:
             return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)
@@ -186,7 +194,8 @@ class ShapeTable:
     def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
         """The shape of the same node in want of capacity, which last failed so long ago."""
         was = shape.template
-        template = self.template(was.properties, was.units, was.trouble, last_capacity_failure)
+        facts = was.trouble, last_capacity_failure, was.is_up
+        template = self.template(was.properties, was.units, *facts)
         return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
 
     def _frame(

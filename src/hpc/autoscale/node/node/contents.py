@@ -25,7 +25,15 @@ from operator import attrgetter
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from hpc.autoscale.hpctypes import Location, Memory, NodeId, Size, VMSize, magnitude_bytes
+from hpc.autoscale.hpctypes import (
+    READY_STATES,
+    Location,
+    Memory,
+    NodeId,
+    Size,
+    VMSize,
+    magnitude_bytes,
+)
 from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
 from hpc.autoscale.util import ShellDict
 
@@ -510,6 +518,7 @@ def shape_of(
         free.pop(name, None)
         units.pop(name, None)
     is_deallocated = not node.exists and node.state == "Deallocated"
+    boots = node.exists and node.target_state == "Started" and node.state not in READY_STATES
     if like is not None and like.units == units:
         template = like.template
     else:
@@ -518,6 +527,7 @@ def shape_of(
             units,
             trouble_of(node),
             last_capacity_failure if is_deallocated else None,
+            is_up=not (boots or is_deallocated),
         )
     return table.shape(
         template,
