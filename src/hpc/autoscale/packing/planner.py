@@ -195,12 +195,7 @@ class Planner:
         """A plan for a request whose units may lie on several candidates."""
         cursor, request, existing_first = search.cursor, search.request, self.existing_first
         if existing_first:
-            for index in cursor.in_use(request.units, request.per_node):
-                search.use(index)
-                if not search.left:
-                    return search.plan()
-            for index in cursor.unclaimed_of(search.left, request.per_node):
-                search.claim(index)
+            search.use_existing()
             if not search.left:
                 return search.plan()
         if cursor.shares_out:

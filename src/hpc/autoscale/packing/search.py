@@ -100,6 +100,16 @@ class Search:
         if self.cursor.unclaimed is not None:
             self._use(index, self.cursor.unclaimed)
 
+    def use_existing(self) -> None:
+        """Place units on nodes of all candidates that are there, the unclaimed ones last."""
+        per_node = self.request.per_node
+        for index in self.cursor.in_use(self.left, per_node):
+            self.use(index)
+            if not self.left:
+                return
+        for index in self.cursor.unclaimed_of(self.left, per_node):
+            self.claim(index)
+
     def use_all(self, index: int) -> None:
         """Place units on nodes of a candidate that are there, the unclaimed ones last."""
         self.use(index)

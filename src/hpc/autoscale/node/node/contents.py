@@ -25,15 +25,8 @@ from operator import attrgetter
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from hpc.autoscale.hpctypes import (
-    READY_STATES,
-    Location,
-    Memory,
-    NodeId,
-    Size,
-    VMSize,
-    magnitude_bytes,
-)
+from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.hpctypes import Size, magnitude_bytes
 from hpc.autoscale.packing.shape import IDENTITY, NodeShape, ShapeTable, Unit
 from hpc.autoscale.util import ShellDict
 
@@ -276,11 +269,11 @@ MADE_LATE = (
 class Hardware(NamedTuple):
     """What machine a node is, as it was given: nodes of one class share it."""
 
-    vm_size: VMSize
-    location: Location
+    vm_size: ht.VMSize
+    location: ht.Location
     spot: bool
     vcpu_count: int
-    memory: Memory
+    memory: ht.Memory
     infiniband: bool
     gpu_count: int | None
 
@@ -353,14 +346,14 @@ def live_resources(node: Node) -> TrackedDict:
     return node._resources
 
 
-def server_id_of(node: Node) -> NodeId | None:
+def server_id_of(node: Node) -> ht.NodeId | None:
     """The id that the server has given a node, if it has. As `node.delayed_node_id.node_id`, which
     need not be made for it."""
     made = node.__dict__.get("delayed_node_id")
     return node._node_id if made is None else made.node_id
 
 
-def server_ids_of(nodes: Iterable[Node]) -> list[NodeId | None]:
+def server_ids_of(nodes: Iterable[Node]) -> list[ht.NodeId | None]:
     """`server_id_of` each of thousands of nodes, without a call for each."""
     return [
         node._node_id if (made := node.__dict__.get("delayed_node_id")) is None else made.node_id
@@ -518,7 +511,7 @@ def shape_of(
         free.pop(name, None)
         units.pop(name, None)
     is_deallocated = not node.exists and node.state == "Deallocated"
-    boots = node.exists and node.target_state == "Started" and node.state not in READY_STATES
+    boots = node.exists and node.target_state == "Started" and node.state not in ht.READY_STATES
     if like is not None and like.units == units:
         template = like.template
     else:
