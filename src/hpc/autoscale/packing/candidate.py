@@ -238,7 +238,7 @@ class Candidate:
         changes.plan = None
         changes.added += [self] * len(shapes)
         changes.shapes += shapes
-        if _has_unclaimed(shapes):
+        if any(shape is not None and shape.unclaimed for shape in set(shapes)):
             self.awaits = True
             self.raised(lo)
 
@@ -257,8 +257,9 @@ class Candidate:
         work: refusals of before no longer count."""
         for position, shape in changed.items():
             self.shapes[position] = shape
+            if shape is not None and shape.unclaimed:
+                self.awaits = True
         self._index.late.update(changed)
-        self.awaits = self.awaits or _has_unclaimed(changed.values())
         self.changes.plan = None
         self.raised(min(changed))
 
@@ -271,10 +272,6 @@ class Candidate:
 
     def __repr__(self) -> str:
         return f"Candidate({self.name}, {len(self.shapes)} nodes)"
-
-
-def _has_unclaimed(shapes: Iterable[NodeShape | None]) -> bool:
-    return any(shape is not None and shape.unclaimed for shape in set(shapes))
 
 
 class Needs(NamedTuple):

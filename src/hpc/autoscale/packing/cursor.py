@@ -129,6 +129,14 @@ class Cursor:
             order = (None, False, False, True)
             self.unclaimed = Cursor(self.expr, self.candidates, self._changes, *order)
 
+    def _reshaped(self) -> tuple[int, frozenset[Candidate]]:
+        """Candidates with nodes that were reshaped since the last time, and from where on."""
+        changes, read = self._changes, self._read_reshaped
+        self._read_reshaped = len(changes.reshaped)
+        reshaped = frozenset(changes.reshaped[read:])
+        self._look_for_unclaimed([each for each in reshaped if each.awaits])
+        return min(changes.lows[read:]), reshaped
+
     def catch_up(self) -> None:
         """Take into account what has happened to the candidates since the last time."""
         changes, refused = self._changes, self._refused
@@ -138,10 +146,8 @@ class Cursor:
         for shape in set(fresh) - refused if self.monotone and fresh and len(fresh) < _FEW else ():
             if shape is not None and shape not in self._after_one:
                 self._meet(shape)
-        reshaped = set(changes.reshaped[self._read_reshaped :])
-        low = min(changes.lows[self._read_reshaped :], default=0)
-        self._read_reshaped = len(changes.reshaped)
-        self._look_for_unclaimed([each for each in reshaped if each.awaits])
+        is_old = self._read_reshaped == len(changes.reshaped)
+        low, reshaped = (0, frozenset[Candidate]()) if is_old else self._reshaped()
         if self.monotone and not reshaped and fresh is not None and refused.issuperset(fresh):
             return
         self._numbers = self._numbers or {each: i for i, each in enumerate(self.candidates)}
@@ -180,8 +186,7 @@ class Cursor:
 
     def may_use(self, index: int) -> bool:
         """Whether a candidate may have a node with room."""
-        claims = self.unclaimed is not None and self.unclaimed._alive[index]
-        return bool(self._alive[index] or claims)
+        return bool(self._alive[index] or (self.unclaimed and self.unclaimed.may_use(index)))
 
     # -- what nodes take
 

@@ -91,31 +91,10 @@ class Search:
             found.extend((candidate, reject) for reject in said)
         return found
 
-    def use(self, index: int) -> None:
-        """Place units on nodes of a candidate that are there and not unclaimed, in order."""
-        self._use(index, self.cursor)
-
-    def claim(self, index: int) -> None:
-        """Place units on unclaimed nodes of a candidate, in order."""
-        if self.cursor.unclaimed is not None:
-            self._use(index, self.cursor.unclaimed)
-
-    def use_existing(self) -> None:
-        """Place units on nodes of all candidates that are there, the unclaimed ones last."""
-        per_node = self.request.per_node
-        for index in self.cursor.in_use(self.left, per_node):
-            self.use(index)
-            if not self.left:
-                return
-        for index in self.cursor.unclaimed_of(self.left, per_node):
-            self.claim(index)
-
-    def use_all(self, index: int) -> None:
-        """Place units on nodes of a candidate that are there, the unclaimed ones last."""
-        self.use(index)
-        self.claim(index)
-
-    def _use(self, index: int, cursor: Cursor) -> None:
+    def use(self, index: int, cursor: Cursor | None = None) -> None:
+        """Place units on nodes of a candidate that are there; without a `cursor` of its own not on
+        unclaimed ones."""
+        cursor = cursor or self.cursor
         candidate = cursor.candidates[index]
         if not self.left or not candidate.shapes:
             return
@@ -142,6 +121,25 @@ class Search:
             found = cursor.find(index, end)
         if self.explain:
             self._say(index, False, self.cursor.why_none(index, start))
+
+    def claim(self, index: int) -> None:
+        """Place units on unclaimed nodes of a candidate, in order."""
+        if self.cursor.unclaimed is not None:
+            self.use(index, self.cursor.unclaimed)
+
+    def use_existing(self) -> None:
+        """Place units on nodes of all candidates that are there, the unclaimed ones last."""
+        for index in self.cursor.in_use(self.left, self.request.per_node):
+            self.use(index)
+            if not self.left:
+                return
+        for index in self.cursor.unclaimed_of(self.left, self.request.per_node):
+            self.claim(index)
+
+    def use_all(self, index: int) -> None:
+        """Place units on nodes of a candidate that are there, the unclaimed ones last."""
+        self.use(index)
+        self.claim(index)
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject, cursor: Cursor) -> None:
         """Place units on nodes at some positions, the only ones that may take any."""
@@ -350,15 +348,17 @@ class _Gang:
     def _on_existing(self) -> Search | None:
         """The first candidate whose existing nodes take all; notes what those of groups take."""
         units, per_node, groups = self.request.units, self.request.per_node, self.groups
-        ways = [(index, Search.use) for index in self.cursor.in_use(units, per_node)]
-        ways += [(i, Search.use_all) for i in self.cursor.unclaimed_of(units, per_node)]
-        for index, use in ways:
+        ways = [(index, False) for index in self.cursor.in_use(units, per_node)]
+        ways += [(index, True) for index in self.cursor.unclaimed_of(units, per_node)]
+        for index, claims in ways:
             candidate = self.cursor.candidates[index]
             is_grouped = groups is not None and candidate in groups.places
             if not is_grouped and len(candidate.shapes) * per_node < units:
                 continue
             search = self.search()
-            use(search, index)
+            search.use(index)
+            if claims:
+                search.claim(index)
             if not search.left:
                 return search
             search.abandon()

@@ -91,7 +91,7 @@ class NodeShape:
         self.template = template
         self.free = free
         self.vacant, self.closed, self.dormant = occupied
-        self.unclaimed = self.dormant or (self.vacant and not template.is_up)
+        self.unclaimed = self.dormant if template.is_up else self.dormant or self.vacant
         self.frame = frame
         self.values = values
 
