@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from hpc.autoscale.packing.expr import VACANT, Expr, Fit, Minimum
@@ -81,6 +80,8 @@ class Candidate:
         # a new node, and the same in want of capacity
         self._in_want: tuple[NodeShape, NodeShape] | None = None
         self.shapes: list[NodeShape | None] = []
+        # made at once, for CPython looks attributes up slowly where a cached property was read
+        self._index = NodeIndex(self.shapes)
         self.awaits = False
         # of nodes that are not unclaimed, and of those that are
         self._readings: tuple[dict[str, Reading], dict[str, Reading]] = ({}, {})
@@ -98,10 +99,6 @@ class Candidate:
         made.shapes.extend(self.shapes if has_nodes else ())
         made.awaits = self.awaits
         return made
-
-    @cached_property
-    def _index(self) -> NodeIndex:
-        return NodeIndex(self.shapes)
 
     def has_room_for(self, nodes: int) -> bool:
         """Whether the limits allow so many more nodes. Constant time where the limit that was short

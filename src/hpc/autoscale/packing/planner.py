@@ -7,7 +7,6 @@ and limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 from hpc.autoscale.packing import layers
@@ -67,11 +66,8 @@ class Planner:
         self._changes = ChangeLog()
         self._has_fast_slots = existing_first and "one-slot" not in layers.OFF
         self._has_groups = "groups" not in layers.OFF
-
-    @cached_property
-    def nowhere(self) -> Cursor:
-        """The cursor of any expression that no candidate is to be asked for."""
-        return Cursor(AnyNode(), (), self._changes)
+        # the cursor of any expression that no candidate is to be asked for
+        self.nowhere = Cursor(AnyNode(), (), self._changes)
 
     def add(self, candidate: Candidate) -> None:
         """Add the candidate of another bucket, last in declared order."""
