@@ -16,7 +16,7 @@ from itertools import compress
 
 from hpc.autoscale.packing.amounts import Quantity, just_enough
 from hpc.autoscale.packing.candidate import Candidate
-from hpc.autoscale.packing.expr import Expr, Fit, OneOf, text_pattern
+from hpc.autoscale.packing.expr import Expr, Fit, Minimum, OneOf, text_pattern
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.shown import Unit
@@ -51,7 +51,7 @@ class Feasibility:
         self._shapes = [candidate.bucket_shape for candidate in candidates]
         self._artificial = _as_bits(candidate.artificial for candidate in candidates)
         self._usable = _as_bits(shape.unfit() is None for shape in self._shapes)
-        self._meeting: dict[Expr, int] = {}
+        self._meeting: dict[Expr | Minimum, int] = {}
         self._newest: tuple[Sequence[Expr], Sequence[int]] | None = None
         self._amounts: dict[str, _Amounts] = {}
         # by what is named, as in `Expr.reads`
@@ -137,13 +137,15 @@ class Feasibility:
 
     def _who_fits(self, expr: Expr) -> int:
         """The buckets, usable or not, whose new nodes an expression fits as a whole."""
-        if expr.minimum is not None:
+        found = self._meeting.get(expr.minimum or expr)  # the former is looked up in fewer steps
+        if found is None and expr.minimum is not None:
             name, amount, sized = expr.minimum
             amounts = self._amounts.get(name) or self._read(name)
-            enough = amounts.at_least(amount, sized)
-            if enough is not None:
-                return enough
-        found = self._meeting.get(expr)
+            found = amounts.at_least(amount, sized)
+            if found is None:
+                found = self._meeting.get(expr)
+            else:
+                self._meeting[expr.minimum] = found
         if found is not None:
             return found
         parts, alternatives = expr.at_once(), expr.alternatives()
