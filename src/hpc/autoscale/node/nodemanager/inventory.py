@@ -15,8 +15,8 @@ preferred. Whether a machine is a candidate at all is asked of what it is when n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from itertools import chain
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, count, filterfalse, islice
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
@@ -57,8 +57,8 @@ class Names:
         self.prefixes: Mapping[str, str] = {}
         self._used: set[str] = set()
         self._hook: NameHook | None = None
-        # where to go on
-        self._next: dict[str, int] = {}
+        # by nodearray, the names that are yet to be tried and are free
+        self._free: dict[str, Iterator[str]] = {}
         self._next_of_hook: dict[NodeBucket, int] = {}
 
     def reserve(self, names: Iterable[str]) -> None:
@@ -78,34 +78,31 @@ class Names:
         many names are in use."""
         hook = self._hook
         if hook is None:
-            return [self.of(bucket, count) for bucket, count in wanted]
+            return [self.of(bucket, nodes) for bucket, nodes in wanted]
         taken: list[str] = []
         before = dict(self._next_of_hook)
         try:
             return [
-                [self._hooked(hook, bucket, taken) for _ in range(count)]
-                for bucket, count in wanted
+                [self._hooked(hook, bucket, taken) for _ in range(nodes)]
+                for bucket, nodes in wanted
             ]
         except BaseException:
             self._used.difference_update(taken)
             self._next_of_hook = before
             raise
 
-    def of(self, bucket: NodeBucket, count: int) -> list[str]:
+    def of(self, bucket: NodeBucket, nodes: int) -> list[str]:
         """`take` for one bucket."""
         if self._hook is not None:
-            return self.take([(bucket, count)])[0]
-        found: list[str] = []
+            return self.take([(bucket, nodes)])[0]
         nodearray = bucket.nodearray
-        index, used = self._next.get(nodearray, 1), self._used
-        prefix = self.prefixes.get(nodearray, nodearray)
-        while count > 0:
-            if (name := f"{prefix}-{index}") not in used:
-                used.add(name)
-                found.append(name)
-                count -= 1
-            index += 1
-        self._next[nodearray] = index
+        free = self._free.get(nodearray)
+        if free is None:
+            prefix = self.prefixes.get(nodearray, nodearray)
+            names = (f"{prefix}-{index}" for index in count(1))
+            free = self._free[nodearray] = filterfalse(self._used.__contains__, names)
+        found = list(islice(free, nodes))
+        self._used.update(found)
         return found
 
     def _hooked(self, hook: NameHook, bucket: NodeBucket, taken: list[str]) -> str:
