@@ -163,9 +163,8 @@ class Cursor:
             elif self.monotone and size - start > _NEAR:
                 start = self._next_with_room(index, start)
                 alive[index] = start >= 0
-            elif not (refused.issuperset(there := candidate.shapes[start:]) and self.monotone):
-                refused.update([s for s in set(there) if s is not None and s.closed])
-                alive[index] = not (self.monotone and refused.issuperset(there))
+            elif not (self.monotone and refused.issuperset(candidate.shapes[start:])):
+                alive[index] = 1
             first[index] = start if alive[index] else size
 
     def in_use(self, units: int, per_node: int) -> Iterator[int]:
