@@ -56,8 +56,7 @@ class WaitingSite(GenericDriver):
 
     def __init__(self, seed: int) -> None:
         super().__init__("waiting")
-        self._seed = seed
-        random = Random(seed)
+        self._random = random = Random(seed)
         self.packing = random.choice(PACKINGS)
         kinds = [random.choice(list(KINDS)) for _ in range(random.randint(2, 7))]
         self._asked = [(f"{kind}{n}", *KINDS[kind](random)) for n, kind in enumerate(kinds)]
@@ -85,7 +84,8 @@ class WaitingSite(GenericDriver):
         return [Job(name, dict(needs), **more) for name, needs, more in self._asked], hosts
 
     def ordered(self, home: Path, passes: int) -> list[int]:
-        """How many nodes there are, or are asked to run, after each of some passes."""
+        """How many nodes there are, or are asked to run, after each of some passes; between them
+        some get ready, and the scheduler does not know them yet."""
         config = {
             "_mock_bindings": self.cluster,
             "lock_file": None,
@@ -99,6 +99,8 @@ class WaitingSite(GenericDriver):
         loop, found = Autoscaler(config, self), []
         for _ in range(passes):
             loop.run_once()
-            nodes = self.cluster.nodes.values()
+            nodes = list(self.cluster.nodes.values())
             found.append(sum(node.target_state == "Started" for node in nodes))
+            booting = [node.name for node in nodes if node.state != "Ready"]
+            self.cluster.update_state("Ready", self._random.sample(booting, len(booting) // 3))
         return found

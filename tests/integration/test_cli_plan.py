@@ -112,6 +112,28 @@ def test_what_boots_for_one_job_is_not_counted_for_another(site_command, tmp_pat
         assert simulated.made().total() == 0
 
 
+def test_what_the_scheduler_does_not_know_yet_is_not_counted_for_another_job(
+    site_command, tmp_path
+):
+    """A node that is ready, and of which the scheduler reports no host, can start nothing: work is
+    counted on it as while it booted. Where the driver reports no hosts, it is up."""
+    arrays = {"hpc": {"machine_types": [F8]}, "htc": {"machine_types": [F4]}}
+    with a_site(tmp_path, arrays) as simulated:
+        simulated.new_jobs = lambda: [
+            Job("bound", {"ncpus": 2, "nodearray": "htc"}),
+            Job("any", {"ncpus": 2}),
+            Job("whole", {"ncpus": 8, "nodearray": "hpc"}),
+        ]
+        site_command.serve(simulated)
+        site_command("autoscale")
+        simulated.wait(1_000)
+        plan = site_command("plan")
+        assert "hpc-1 (hpc/Standard_F8s_v2)\n    is ready, and the scheduler does not" in plan
+        assert "create" not in plan
+        site_command.serve(simulated, autoscale={"scheduler_reports_hosts": False})
+        assert "+ create  1 of hpc/Standard_F8s_v2" in site_command("plan")
+
+
 def test_a_damaged_node_history_is_said_by_the_plan_and_by_the_pass(site_command, tmp_path):
     """With what becomes of it, and once: the pass after that has a new one."""
     with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as simulated:

@@ -526,6 +526,30 @@ def test_nodes_that_boot_take_all_of_an_array(policy):
     assert [node.name for node in calculator.get_demand().matched_nodes] == ["htc-1"]
 
 
+def test_nodes_that_boot_are_taken_in_the_order_for_all_that_is_left_of_a_job(tmp_path):
+    """For eight tasks one F8 is cheaper than two F4, which are cheaper for one."""
+    prices = tmp_path / "prices.json"
+    prices.write_text(
+        '{"*": {"Standard_F4": {"ondemand": 0.15}, "Standard_F8": {"ondemand": 0.2}}}'
+    )
+    cluster = a_cluster(a={"Standard_F4": 10}, b={"Standard_F8": 10})
+    for name in ("a-1", "a-2", "b-1"):
+        cluster.add_node(name, name[0], state="Preparing")
+    config = {
+        "_mock_bindings": cluster,
+        "packing": {"policy": "cheapest"},
+        "vm_sizes": {"prices": str(prices)},
+    }
+    calculator = new_demand_calculator(config, node_history=NullNodeHistory())
+    calculator.add_job(Job("eight", {"ncpus": 1}, iterations=8))
+    calculator.add_job(Job("one", {"ncpus": 1}))
+    matched = calculator.get_demand().matched_nodes
+    assert {node.name: set(node.assignments) for node in matched} == {
+        "b-1": {"eight"},
+        "a-1": {"one"},
+    }
+
+
 @pytest.mark.parametrize("tasks", [1, 2])
 @pytest.mark.parametrize("policy", ["cheapest", "least-waste"])
 def test_what_was_opened_for_a_job_is_used_for_it_once_it_is_there(policy, tasks):

@@ -105,8 +105,15 @@ def new_calculator(
         node_queue=hooks.new_queue(driver, config),
         singleton_lock=lock or hooks.new_lock(driver, config),
     )
+    if reports_idle_hosts(config):
+        calculator.await_hosts()
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
+
+
+def reports_idle_hosts(config: Mapping[str, Any]) -> bool:
+    """Whether the driver reports the hosts of nodes without work, too."""
+    return bool((config.get("autoscale") or {}).get("scheduler_reports_hosts", True))
 
 
 def prepared_manager(

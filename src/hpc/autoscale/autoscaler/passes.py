@@ -17,14 +17,19 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, hosts_alone, learning
 from hpc.autoscale.autoscaler.faults import Faults, name_of
-from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
+from hpc.autoscale.autoscaler.learning import (
+    NewCalculator,
+    SetContext,
+    node_names,
+    reports_idle_hosts,
+)
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.scale_in import ScaleIn
 from hpc.autoscale.autoscaler.steps import PassSteps
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
-from hpc.autoscale.autoscaler.witness import Witness, reports_idle_hosts
+from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path

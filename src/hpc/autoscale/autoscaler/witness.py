@@ -9,7 +9,7 @@ nodes. Nothing is read of the scheduler or decided here: the gate is told.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes
@@ -76,11 +76,6 @@ def without_forgotten(found: Witnessed, seen: Mapping[str, Sighting], now: float
         if (since := seen.get(str(key), Sighting()).missing_time) is not None and since < before
     )
     return found._replace(missing=found.missing - forgotten)
-
-
-def reports_idle_hosts(config: Mapping[str, Any]) -> bool:
-    """Whether the driver reports the hosts of nodes without work, too."""
-    return bool((config.get("autoscale") or {}).get("scheduler_reports_hosts", True))
 
 
 class Witness:

@@ -65,6 +65,7 @@ class DemandCalculator:
         self._is_as_declared = node_mgr._is_as_declared
         self._update_is_due = False
         self._singleton_lock = singleton_lock or NullSingletonLock()
+        self._reported: set[Node] = set()  # nodes that are hosts of the scheduler
         # whether the driver has compared the scheduler's nodes with the cluster's
         # (`validate_nodes`)
         self.nodes_are_validated = False
@@ -149,12 +150,20 @@ class DemandCalculator:
                 known.metadata.update(deepcopy(snode.metadata))
                 # what runs there runs there, whoever is right about amounts
                 known.assignments.update(snode.assignments)
-            if known is not None and not known.exists:
-                recount(known)  # what rests and has work is started, which takes room
+            if known is not None:
+                self._reported.add(known)
+                if not known.exists:
+                    recount(known)  # what rests and has work is started, which takes room
         for snode in unknown:
             self._doubt(snode, identities)
         if unknown:
             self.node_mgr._inventory.take_in(unknown)
+
+    def await_hosts(self) -> None:
+        """Nodes that are no host of the scheduler yet are given work as if they still booted."""
+        for node in self.node_mgr.get_nodes():
+            if node.managed and node.exists and node not in self._reported:
+                node.awaits_host = True
 
     def _doubt(self, snode: SchedulerNode, identities: Identities) -> None:
         """Close a host that the cluster does not know where it can do no work, and say so where

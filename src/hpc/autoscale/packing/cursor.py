@@ -58,10 +58,8 @@ class Cursor:
     ones opened. Cost of a request: what has changed since the last one, the candidates once where
     that may take it, and the nodes that may still take it.
 
-    Nodes that are not up and that nobody was counted on yet stand for the new nodes that an earlier
-    pass ordered: another cursor, `unclaimed`, looks at them, after all others and before new ones,
-    in the order for new ones. So jobs that wait meet at their turn what they met when those were
-    ordered, and no more are.
+    Unclaimed nodes stand for the new nodes that an earlier pass ordered: another cursor,
+    `unclaimed`, looks at them, after all others and in the order for new ones.
     """
 
     def __init__(

@@ -230,8 +230,7 @@ class Search:
     def _fill(
         self, index: int, lo: int, hi: int, shape: NodeShape, fit: Fit, found: Cursor | None = None
     ) -> None:
-        """Place units on nodes in a row that are alike, until nothing is left. `found`: the
-        cursor that found them; None for new ones."""
+        """Place units on nodes in a row that are alike, which a cursor `found` or are new."""
         candidate, each = self.cursor.candidates[index], min(fit.count, self.request.per_node)
         opened, cursor = found is None, found or self.cursor
         if self.probe is not None:

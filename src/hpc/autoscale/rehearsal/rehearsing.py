@@ -16,12 +16,11 @@ from typing import Any, cast
 from hpc.autoscale import clock as clocks
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import hooks, learning
-from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autoscaler.learning import NewCalculator, reports_idle_hosts
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import ENOUGH, READING_THE_CLUSTER, Pass
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary, SetAsideJob, UnsatisfiedJob
-from hpc.autoscale.autoscaler.witness import reports_idle_hosts
 from hpc.autoscale.autostop.decision import Answer
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.service import StopService
