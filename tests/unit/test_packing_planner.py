@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from builders.engine import Bench, codes, cores, free_cores, named, said, state_of
 from hpc.autoscale.packing import layers
 from hpc.autoscale.packing.compound import AllOf, AnyOf, ExactlyOne, Negation
-from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs
+from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Exclusive, PropertyIs, ResourceIs
 from hpc.autoscale.packing.limits import Limit, LimitExceeded
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.planner import StalePlan
@@ -192,6 +192,16 @@ def test_unclaimed_nodes_are_taken_in_the_order_for_new_ones():
     expr = AllOf([cores(4), PropertyIs("bucket", ["b", "a"])])
     found = [said(bench.place(expr, Request(1)))[0][:3] for _ in range(3)]
     assert found == [("b", 0, 1), ("a", 0, 1), ("b", 1, 2)]
+
+
+@pytest.mark.parametrize("are_up", [[False, False], [True, False]])
+def test_what_keeps_work_off_unclaimed_nodes_is_said_once(are_up):
+    """What the first of them says that has the room, and not that all are full."""
+    bench = Bench()
+    nodes = [bench.shape("a", ncpus=4, owner="ann", is_up=is_up) for is_up in are_up]
+    bench.candidate("a", limit=0, nodes=[0, *nodes], owner="bob")
+    plan = bench.place(AllOf([cores(2), ResourceIs("owner", ["bob"])]), Request(3))
+    assert codes(plan) == [("a", "InvalidOption"), ("a", "NoCapacity")]
 
 
 def test_a_node_that_becomes_unclaimed_later_is_found():
