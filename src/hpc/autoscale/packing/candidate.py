@@ -133,7 +133,7 @@ class Candidate:
             return None
         shape = self.new_shape
         if self._in_want is None or self._in_want[0] is not shape:
-            self._in_want = (shape, shape.table.in_want(shape, self.since_failure))
+            self._in_want = (shape, shape.table.revised(shape, self.since_failure, True))
         fit = self._in_want[1].fit(expr)
         return fit if isinstance(fit, Reject) and isinstance(shape.fit(expr), Fit) else None
 

@@ -191,11 +191,10 @@ class ShapeTable:
         moved = self._frame(template, frame.occupied, frame.names, frame.kinds)
         return moved.shape(shape.values, shape.free)
 
-    def in_want(self, shape: NodeShape, last_capacity_failure: float) -> NodeShape:
-        """The shape of the same node in want of capacity, which last failed so long ago."""
+    def revised(self, shape: NodeShape, failed: float | None, is_up: bool) -> NodeShape:
+        """The shape of the same node, up or not, in want of capacity that `failed` so long ago."""
         was = shape.template
-        facts = was.trouble, last_capacity_failure, was.is_up
-        template = self.template(was.properties, was.units, *facts)
+        template = self.template(was.properties, was.units, was.trouble, failed, is_up)
         return self.shape(template, shape.free, shape.vacant, shape.closed, shape.dormant)
 
     def _frame(

@@ -511,8 +511,7 @@ def shape_of(
         free.pop(name, None)
         units.pop(name, None)
     is_deallocated = not node.exists and node.state == "Deallocated"
-    is_ready = node.state in ht.READY_STATES and not node.awaits_host
-    boots = node.exists and node.target_state == "Started" and not is_ready
+    boots = node.exists and node.target_state == "Started" and node.state not in ht.READY_STATES
     if like is not None and like.units == units:
         template = like.template
     else:

@@ -65,7 +65,7 @@ QUERYABLE_PROPERTIES: list[str] = [
 _NAMES = ("_name", "_hostname", "_Node__private_ip", "instance_id")
 _DECIDING = (
     *("_Node__nodearray", "_Node__placement_group", "_Node__keep_alive", "state", "target_state"),
-    *("exists", "_bucket_id", "_hardware", "awaits_host"),
+    *("exists", "_bucket_id", "_hardware"),
 )
 # Attributes of which each write may change a decision.
 _REPORTED = {
@@ -116,8 +116,6 @@ class Node(ABC):
 
     # the scheduler wants rid of it
     marked_for_deletion = False
-    # or it reports hosts and has none for it yet, so that it can start nothing there
-    awaits_host = False
 
     # how the creation request asks for its name
     name_format: str | None = None

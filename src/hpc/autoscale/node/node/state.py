@@ -13,7 +13,7 @@ nodes are that have a text which tells nodes apart.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from hpc.autoscale.errors import AutoscaleError
@@ -360,6 +360,11 @@ class BucketNodes:
             found = table.shape(shape.template, shape.free, vacant, closed, dormant)
             self._remember(key, found)
         return found
+
+    def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
+        """Nodes look like this, by position, until they are written to."""
+        if changed and self._candidate is not None:
+            self._candidate.reshape(changed)
 
     def _remember(self, key: object, shape: NodeShape) -> None:
         if len(self._rewritten) >= _MOST_REWRITTEN:
