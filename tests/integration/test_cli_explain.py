@@ -11,8 +11,10 @@ from builders.failing_cloud import F4, REGION, a_site
 from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli import asking_again
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.rehearsal.rehearsing import rehearse
 
 ARRAYS = {"htc": {"machine_types": [F4]}, "hpc": {"machine_types": ["Standard_HB120rs_v3"]}}
 
@@ -105,6 +107,28 @@ def test_a_gang_that_can_never_have_its_nodes(azscale):
             assert azscale("explain", "wide").startswith(f"{said} needed\n")
             site.run()
             site.wait(100)
+
+
+def test_a_gang_that_came_short_and_can_never_run_takes_few_passes(azscale, monkeypatch):
+    """Where nothing of a kind helps, one question shows it; all kinds together have a limit."""
+    arrays = {"htc": {"machine_types": [F4], "max_count": 6}}
+    asked = []
+    monkeypatch.setattr(
+        asking_again, "rehearse", lambda *given, **more: asked.append(0) or rehearse(*given, **more)
+    )
+    with azscale.at(arrays, region={"capacity": {F4: 2}}, autoscale={"gang_deadline": 90}) as site:
+        wanted = {"ncpus": 4, "exclusive": True}
+        site.new_jobs = lambda: [Job("mpi", dict(wanted), node_count=4, colocated=True)]
+        for _ in range(3):
+            site.run()
+            site.wait(100)
+        site.new_jobs = lambda: [
+            *(Job(f"j{n}", {"ncpus": 1}) for n in range(12)),
+            Job("wide", dict(wanted), node_count=38, colocated=True),
+        ]
+        said = azscale("explain", "wide")
+        assert "the limit of nodearray htc allows 6 nodes in all, and 38 are needed" in said
+        assert 0 < len(asked) <= 12
 
 
 def test_a_spot_node_that_is_being_evicted(azscale):
@@ -573,7 +597,7 @@ def test_what_nobody_can_promise_may_help(azscale, monkeypatch):
             "explain", "18"
         )
         assert "autoscale.enabled to true" not in azscale("explain", "19")
-        monkeypatch.setattr("hpc.autoscale.explaining.fixes.LARGE", 3)
+        monkeypatch.setattr("hpc.autoscale.explaining.waiting_job.LARGE", 3)
         assert "  - may help: raise the quota" in azscale("explain", "17")
 
 

@@ -3,13 +3,14 @@ long to try everything; in passes over a cluster in memory."""
 
 import pytest
 
-from hpc.autoscale.cli import GenericDriver
+from hpc.autoscale.cli import GenericDriver, asking_again
 from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.explaining import fixes, raising
+from hpc.autoscale.explaining import fixes, raising, waiting_job
 from hpc.autoscale.explaining.of_buckets import explain_constraints
 from hpc.autoscale.explaining.of_jobs import explain_job
 from hpc.autoscale.explaining.of_nodes import find_node
+from hpc.autoscale.explaining.text import lines_of
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
     SharedConsumableConstraint,
@@ -212,7 +213,7 @@ def test_less_on_a_node_is_asked_of_a_pass(fixes_of, asked):
 
 
 def test_a_raise_is_asked_of_passes_behind_jobs_with_licences(fixes_of, monkeypatch):
-    """Step by step, and with doubled amounts where these are too many."""
+    """Step by step; where these are too many, it is not known to be the least."""
     queue = licensed(("a", 1, 4), licences=50)
 
     def jobs():
@@ -220,9 +221,109 @@ def test_a_raise_is_asked_of_passes_behind_jobs_with_licences(fixes_of, monkeypa
 
     fix = raised(fixes_of(jobs, "c"))
     assert (fix.amount, fix.is_least, fix.is_certain) == (3, True, True)
-    monkeypatch.setattr(fixes, "PASSES", 4)
+    monkeypatch.setattr(waiting_job, "PASSES", 3)
     fix = raised(fixes_of(jobs, "c"))
-    assert (fix.amount, fix.is_least, fix.is_certain) == (4, False, True)
+    assert (fix.amount, fix.is_least, fix.is_certain) == (3, False, True)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How many passes were rehearsed beside the first, as the length of a list."""
+    asked, rehearse = [], asking_again.rehearse
+
+    def counted(*given, **more):
+        asked.append(given)
+        return rehearse(*given, **more)
+
+    monkeypatch.setattr(asking_again, "rehearse", counted)
+    return asked
+
+
+def test_other_jobs_behind_licences_take_no_pass(fixes_of, passes):
+    """What the pass itself had left at the turn of the job is known."""
+
+    def jobs():
+        return [
+            *licensed(("a", 1, 3))(),
+            Job("b", {"ncpus": 4}, iterations=30),
+            Job("c", {"ncpus": 4}),
+        ]
+
+    units = fixes_of(jobs, "b")["ask-less", "slots"]
+    assert (units.amount, units.is_least, units.is_certain) == (1, True, True)
+    passes.clear()
+
+    def typo():
+        return [*licensed(("a", 1, 3))(), Job("b", {"ncpsu": 4}, iterations=30)]
+
+    assert fixes_of(typo, "b") == {}
+    assert passes == []
+
+
+def test_a_job_with_licences_takes_one_pass_for_all_that_it_may_ask_for(fixes_of, passes):
+    """Which goes up to its turn; of many licences or slots the most are found by halves."""
+    fix = fixes_of(licensed(("a", 1, 1), ("b", 90, 60), licences=100), "b")["ask-less", "slots"]
+    assert (fix.amount, fix.is_certain, len(passes)) == (1, True, 1)
+    fix = fixes_of(licensed(("a", 3, 1), ("b", 90, 1), licences=80), "b")["ask-less", "licences"]
+    assert (fix.amount, fix.is_least, fix.is_certain) == (77, False, True)
+    assert len(passes) == 2
+
+
+def test_what_starts_for_a_job_is_not_what_was_planned_for_others(fixes_of):
+    """Where a pass is asked: a node that it shares with one before it starts for that one."""
+
+    def jobs():
+        first = licensed(("a", 1, 1), licences=50)()
+        return [*first, Job("b", {"ncpus": 2}), Job("c", {"ncpus": 2}, iterations=7)]
+
+    cluster = a_cluster(htc={F4: 3})
+    fix = raised(fixes_of(jobs, "c", cluster=cluster))
+    assert (fix.amount, fix.nodes) == (2, {f"htc/{F4}": 3})
+
+
+def test_several_raises_are_found_in_few_passes(fixes_beside, passes):
+    """What all take where nothing is in their way is asked first."""
+    queue = licensed(("first", 1, 2), licences=50)
+
+    def jobs():
+        return [*queue(), Job("a", {"ncpus": 4}, iterations=90)]
+
+    fix = raised(fixes_beside(jobs, "a", limited(4, quota=12)))
+    assert [part.amount for part in fix.parts] == [356, 88]
+    assert len(passes) <= 12
+
+
+def test_what_was_not_tried_is_said(fixes_of, monkeypatch):
+    """Where it takes more passes than may be asked, or all of them take too long."""
+    cost = {"packing": {"objective": "cost", "optimize_rounds": 5}}
+
+    def jobs():
+        return [Job("a", {"ncpus": 4}, iterations=4), Job("b", {"ncpus": 4}, iterations=9)]
+
+    fixes_of(jobs, "b", **cost)
+    assert fixes_of.verdict.left_out == ""
+    monkeypatch.setattr(waiting_job, "PASSES", 2)
+    fixes_of(jobs, "b", **cost)
+    said = "not everything was tried: that takes more than 2 passes"
+    assert (fixes_of.verdict.left_out, fixes_of.verdict.to_dict()["left_out"]) == (said, said)
+    assert [*lines_of(fixes_of.verdict)][-1] == f"N{said[1:]}."
+    monkeypatch.setattr(waiting_job, "LARGE", 1)
+    fixes_of(licensed(("a", 3, 1), ("b", 4, 1)), "b")
+    assert fixes_of.verdict.left_out == (
+        "changes of the job were not tried: each takes a whole pass here, and jobs and nodes are"
+        " more than 1"
+    )
+
+
+def test_no_more_is_asked_than_is_told(fixes_of, monkeypatch):
+    """After the fifth change nothing is looked for."""
+    monkeypatch.setattr(fixes, "MOST_FIXES", 1)
+    monkeypatch.setattr(fixes, "least_raise", None)
+
+    def jobs():
+        return [Job("a", {"ncpus": 4}, iterations=9)]
+
+    assert set(fixes_of(jobs, "a")) == {("ask-less", "ncpus")}
 
 
 def test_a_typo_of_a_job_with_licences_is_asked_of_a_pass(fixes_of):

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale import results
 from hpc.autoscale.autoscaler import PassSummary, hooks, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autostop.decision import Answer
 from hpc.autoscale.autostop.ledger import ledger_path
 from hpc.autoscale.cli.argtypes import CommandLineError
+from hpc.autoscale.cli.asking_again import Rehearsals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.completion import completed_by
 from hpc.autoscale.cli.drivers import RequestSetDriver
@@ -24,8 +23,7 @@ from hpc.autoscale.cli.painting import text_width
 from hpc.autoscale.cli.trouble import verdict_on_trouble
 from hpc.autoscale.cli.unknown import check_is_read
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
-from hpc.autoscale.explaining.asking import AskAgain, Hypothesis, Queue
-from hpc.autoscale.explaining.fixes import like
+from hpc.autoscale.explaining.asking import Queue
 from hpc.autoscale.explaining.of_buckets import (
     bucket_names,
     explain_buckets,
@@ -35,15 +33,12 @@ from hpc.autoscale.explaining.of_buckets import (
 from hpc.autoscale.explaining.of_jobs import explain_job, explain_unknown
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene
-from hpc.autoscale.explaining.supposing import OwnState
 from hpc.autoscale.explaining.text import lines_of
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.guards import Gate, Refusal
-from hpc.autoscale.node.nodemanager.manager import placer_of
-from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.onpremises.workers import HostState, known_states
 from hpc.autoscale.rehearsal.fates import Fates
 from hpc.autoscale.rehearsal.rehearsing import rehearse, rehearse_stop
@@ -152,6 +147,7 @@ def look(
 
     set_aside = {job.name: job.reason for job in summary.set_aside}
     held = _held(config, summary)
+    again = Rehearsals(config, new_driver, new_calculator, queue.is_planned)
     return Scene(
         config,
         calculator,
@@ -164,7 +160,8 @@ def look(
             lambda: rehearse(config, new_driver, new_calculator=new_calculator),
             _asking_autostop(config, new_driver),
         ).of,
-        ask_again=_asking_again(config, new_driver, new_calculator),
+        ask_again=again.ask,
+        go_to_turn=again.go_to_turn,
         is_timed=_is_timed(config),
         hosts=hosts,
         handed_over="" if standing_for[0] == name else standing_for[0],
@@ -192,54 +189,6 @@ def _is_timed(config: Config) -> bool:
     """Whether jobs are placed by a search that ends when its time is over."""
     packing = config.get("packing") or {}
     return packing.get("objective") == "cost" and not packing.get("optimize_rounds")
-
-
-class _Got(NamedTuple):
-    """What a job gets in a rehearsed pass."""
-
-    nodes: Mapping[str, int]
-    price: float | None
-
-
-def _asking_again(
-    config: Config, new_driver: Callable[[], SchedulerDriver], new_calculator: NewCalculator
-) -> AskAgain:
-    """What rehearses further passes that end when their demand is known."""
-
-    def ask(job: Job, hypothesis: Hypothesis) -> _Got | None:
-        seen: list[DemandCalculator] = []
-
-        def changed(
-            config: Config, driver: SchedulerDriver
-        ) -> tuple[DemandCalculator, Sequence[Job]]:
-            calculator, jobs = new_calculator(config, driver)
-            seen.append(calculator)
-            if hypothesis.change is not None:
-                hypothesis.change(OwnState(placer_of(calculator.node_mgr)))
-            make = hypothesis.job or like
-            queue = [make(each) if _is_named(each, job) else each for each in jobs]
-            if not any(_is_named(each, job) for each in jobs):
-                queue.append(make(job))
-            return calculator, queue
-
-        with results.muted():
-            summary = rehearse(config, new_driver, new_calculator=changed, demand_only=True).summary
-        short = {each.name for each in summary.unsatisfied}
-        short |= {each.name for each in summary.set_aside}
-        if summary.errors or job.name in short:
-            return None
-        nodes = [n for n in seen[-1].node_mgr.get_nodes() if job.name in n.assignments]
-        new = [node for node in nodes if not node.exists]
-        prices = [price_per_hour(node.location, node.vm_size, node.spot) for node in new]
-        known = [price for price in prices if price is not None]
-        many = Counter(f"{node.nodearray}/{node.vm_size}" for node in new)
-        return _Got(dict(many), sum(known) if len(known) == len(prices) else None)
-
-    return ask
-
-
-def _is_named(job: object, other: Job) -> bool:
-    return isinstance(job, Job) and job.name == other.name
 
 
 def _held(config: Config, summary: PassSummary) -> dict[str, Refusal]:

@@ -4,7 +4,7 @@
 jobs came. `Queue.run` places those before a job once more, on a copy to which a change was made,
 and says what the job gets then. Jobs that the engine alone cannot place, since nodes must be asked
 one by one or pools pay, are left out, and `is_exact` says so: then a whole pass is to be asked,
-with the same `Hypothesis` (`AskAgain`).
+with the same `Hypothesis` (`AskAgain`), or of a job alone a pass up to its turn (`GoToTurn`).
 """
 
 from __future__ import annotations
@@ -46,9 +46,23 @@ class Gain(Protocol):
     def price(self) -> float | None: ...
 
 
-AskAgain = Callable[[Job, Hypothesis], "Gain | None"]
+class ChangedGain(Gain, Protocol):
+    """What a job gets where the state was changed."""
+
+    def taken(self) -> Changeable:
+        """The state in which the job has all that. It is asked for once at most."""
+
+
+AskAgain = Callable[[Job, Hypothesis], "ChangedGain | None"]
 """What a job gets of a whole pass, rehearsed under a hypothesis, in the order of the real queue, or
 behind it where it is in no queue; None where it does not get all that it wants."""
+
+AskOther = Callable[[Callable[[Job], Job]], "Gain | None"]
+"""What another job gets in the place of one, at the turn of that one."""
+
+GoToTurn = Callable[[Job], "AskOther | None"]
+"""Rehearses a pass up to the turn of a job, so that any number of other jobs can be asked about in
+its place; None where it has no turn of its own."""
 
 
 class Granted(NamedTuple):
@@ -67,12 +81,26 @@ class Granted(NamedTuple):
         """What they cost in US dollars per hour."""
         return self.trial.price_of(self.plan)
 
+    def taken(self) -> Supposition:
+        """See `ChangedGain`."""
+        self.trial.take(self.plan)
+        return self.trial
+
 
 class Queue:
-    """The jobs of a pass in the order in which they are placed, and the engine's state before."""
+    """The jobs of a pass in the order in which they are placed, and the engine's state before.
+
+    `is_planned`: jobs are placed by plans for many of them, so that none has a turn of its own.
+    """
 
     def __init__(self) -> None:
         self._is_exact = True
+        self.is_planned = False
+        # how many jobs were placed in the first go
+        self._at_once = 0
+        # the turn at which the state of the pass itself was remembered
+        self._met: int | None = None
+        self._last: Job | None = None
         # the turn before which it is not known yet whether the engine alone can place all jobs
         self._unknown: int | None = None
         self._before: Supposition | None = None
@@ -91,9 +119,11 @@ class Queue:
             if self._before is None:
                 self._before = Supposition(placer_of(calculator.node_mgr))
                 packing = calculator.config.get("packing") or {}
-                # what follows is placed by plans, or kept from parts of the cluster
-                self._is_exact = packing.get("objective") != "cost"
-            elif jobs:
+                self.is_planned = packing.get("objective") == "cost"
+                self._is_exact = not self.is_planned
+                self._at_once = len(jobs)
+            elif jobs and self._met is None:
+                # what follows may be kept from parts of the cluster
                 self._is_exact = False
             first = len(self._jobs)
             for job in jobs:
@@ -104,7 +134,7 @@ class Queue:
                 return place(jobs, listener)
             outcomes = place(jobs[:turn], listener) if turn else []
             self._ahead = turn, Supposition(placer_of(calculator.node_mgr))
-            self._unknown = turn
+            self._unknown = self._met = turn
             return [*outcomes, *place(jobs[turn:], listener)]
 
         # one calculator, for one pass
@@ -124,8 +154,20 @@ class Queue:
         turn = self._turns.get(id(job))
         return None if turn is None else self._jobs[turn][1]
 
+    def has_met(self, job: Job) -> bool:
+        """Whether the state at a job's turn is that of the pass, and not one that was made by
+        placing those before it again."""
+        return self._met is not None and self._turns.get(id(job)) == self._met
+
+    def has_turn(self, job: Job) -> bool:
+        """Whether what a job gets follows from what those before it have left: they are not planned
+        together, and it does not come in a later go, kept from parts of the cluster."""
+        is_at_once = self._turns.get(id(job), 0) < self._at_once
+        return not self.is_planned and (is_at_once or job is self._last)
+
     def add_last(self, job: Job) -> None:
         """Ask for a job that is in no queue, as if it came after all others."""
+        self._last = job
         self._turns[id(job)] = len(self._jobs)
         self._jobs.append((job, job.remaining))
 

@@ -11,15 +11,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 from hpc.autoscale import clock
 from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.config.naming import NODEARRAYS
-from hpc.autoscale.errors import AutoscaleError, counted
-from hpc.autoscale.explaining.asking import Change, Gain, Hypothesis
+from hpc.autoscale.errors import counted
+from hpc.autoscale.explaining.asking import Gain
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
 from hpc.autoscale.explaining.raising import (
     Level,
@@ -28,14 +28,13 @@ from hpc.autoscale.explaining.raising import (
     least_raise_of_passes,
     least_raises,
     levels,
+    raise_alone,
     tries_for,
 )
-from hpc.autoscale.explaining.refusals import Found, Known, value_of_new
+from hpc.autoscale.explaining.refusals import Found, value_of_new
 from hpc.autoscale.explaining.rewriting import (
     Asked,
     allowed,
-    as_json,
-    constraints_of,
     is_above_zero,
     names_of_amounts,
     renamed,
@@ -44,14 +43,11 @@ from hpc.autoscale.explaining.rewriting import (
 )
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.supposing import Changeable
+from hpc.autoscale.explaining.waiting_job import TRIES, WaitingJob, pool_names
 from hpc.autoscale.explaining.words import in_time, listed, meant, per_hour
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import (
-    NodeConstraint,
-    SharedConsumableConstraint,
-)
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.plaintext import on_one_line
@@ -61,158 +57,32 @@ MOST_FIXES = 5
 _MOST_AMOUNTS = 300
 _MOST_VALUES = 20
 _MOST_TOGETHER = 3
+_MOST_TIMES = 3
 _QUOTAS = ("FamilyQuota", "RegionQuota", "SpotQuota")
+_Amount = TypeVar("_Amount", int, float)
 _OF_AMOUNTS = ("TooLarge", *_QUOTAS, "NodearrayLimit", "ClusterLimit", "BucketLimit")
 
-PASSES = 40
-"""How many whole passes may be asked for one kind of fix."""
 
-LARGE = 5_000
-"""Jobs and nodes together above which no further passes are asked: that would take too long."""
+class Fixes(NamedTuple):
+    """Changes that let a job start, and what was not tried to find them, in words; empty where
+    nothing was left out."""
 
-Amounts = Mapping[str, int]
-"""Amounts by the names of pools."""
-
-_NO_AMOUNTS: Amounts = MappingProxyType({})
-
-Rewrite = Callable[[list[Any]], list[Any]]
-"""Other constraints made of those of a job, as JSON, one for each."""
+    found: tuple[Fix, ...] = ()
+    left_out: str = ""
 
 
-class WaitingJob:
-    """A job that waits, with what is in its way, and ways to ask for it with a change.
-
-    It is asked of a copy of the engine's state where that is as good as a pass (`is_copy_exact`),
-    else of whole passes, `again`, of which each kind of fix may have `PASSES`. `is_certain`:
-    whether what is said then is so. `gathers`: whether it is a gang with a deadline of its own.
-    """
-
-    def __init__(self, job: Job, found: Sequence[Found], scene: Scene) -> None:
-        self.job = job
-        self.found = found
-        self.queue = scene.queue
-        self.known = Known(scene.calculator.node_mgr)
-        self.request = scene.queue.wanted(job)
-        self.turn = scene.queue.at_turn(job)
-        self.is_copy_exact = (
-            self.turn is not None and self.queue.is_exact and self.turn.knows(asked_by(job)[0])
-        )
-        is_small = len(scene.jobs) + len(scene.nodes) <= LARGE
-        self.again = None if self.is_copy_exact or not is_small else scene.ask_again
-        self.is_certain = self.is_copy_exact or (self.again is not None and not scene.is_timed)
-        self._left = PASSES
-        verdict = scene.waiting(job.name)
-        self.gathers = verdict is not None and verdict.code == "GangGathers"
-
-    def of_codes(self, *codes: str) -> Iterator[Found]:
-        """What is in the way, of these codes."""
-        return (each for each in self.found if each.code in codes)
-
-    @property
-    def tries(self) -> int:
-        """How many passes may still be asked for this kind of fix."""
-        return self._left
-
-    def begin(self) -> None:
-        """Another kind of fix is looked for."""
-        self._left = PASSES
-
-    def asked_as(self, rewrite: Rewrite) -> Gain | None:
-        """What the job gets with other constraints, at its turn."""
-        return self._asked_as(lambda job: like(job, rewrite))
-
-    def asked_for(self, units: int) -> Gain | None:
-        """What the job gets when it asks for so many nodes or slots, at its turn."""
-        return self._asked_as(lambda job: like(job, units=units))
-
-    def asked_of_pools(self, pools: Amounts) -> Gain | None:
-        """What the job gets when it asks for other amounts of pools."""
-        return self._asked_as(lambda job: like(job, pools=pools))
-
-    def asked_with(self, change: Change) -> Gain | None:
-        """What the job gets when something was changed before the first job was placed."""
-        if self.again is None:
-            return self.queue.run(self.job, change)
-        return self._of_a_pass(Hypothesis(change=change))
-
-    def _asked_as(self, make: Callable[[Job], Job]) -> Gain | None:
-        if self.again is not None:
-            return self._of_a_pass(Hypothesis(job=make))
-        if self.turn is None or self.request is None:
-            return None
-        try:
-            # with what it wanted at its turn
-            other = make(like(self.job, units=self.request.units))
-        except (AutoscaleError, AssertionError):
-            return None
-        return self.queue.ask(self.turn, other, other.remaining)
-
-    def _of_a_pass(self, hypothesis: Hypothesis) -> Gain | None:
-        if self.again is None or self._left < 1:
-            return None
-        self._left -= 1
-        try:
-            return self.again(self.job, hypothesis)
-        except (AutoscaleError, AssertionError):
-            return None
-
-    @property
-    def constraints(self) -> list[Any]:
-        """The job's constraints as JSON."""
-        return constraints_of(self.job)
-
-
-def like(
-    job: Job, rewrite: Rewrite | None = None, units: int | None = None, pools: Amounts = _NO_AMOUNTS
-) -> Job:
-    """Another job of this name with other constraints, that asks for so many nodes or slots, or for
-    other amounts of pools. Constraints that stay as they are are the same objects, since others may
-    draw on the same pools."""
-    given = [_with_amount(each, pools) for each in asked_by(job)[0].constraints]
-    before = list(map(as_json, given))
-    after = before if rewrite is None else rewrite(before)
-    wanted = [
-        old if was == new else new for old, was, new in zip(given, before, after, strict=True)
-    ]
-    by_node = job.node_count > 0
-    other = Job(
-        job.name,
-        wanted,
-        iterations=job.iterations if units is None or by_node else units,
-        node_count=units if units is not None and by_node else job.node_count,
-        colocated=job.colocated,
-        packing_strategy=job.packing_strategy,
-        executing_hostnames=job.executing_hostnames,
-    )
-    if units is None or by_node:
-        other.iterations_remaining = job.iterations_remaining
-    other.metadata = job.metadata
-    return other
-
-
-def _with_amount(constraint: NodeConstraint, pools: Amounts) -> NodeConstraint:
-    """The constraint, with another amount where the name of its pools has one."""
-    amount = pools.get(_pool_names(constraint))
-    if amount is None or not isinstance(constraint, SharedConsumableConstraint):
-        return constraint
-    return SharedConsumableConstraint(
-        constraint.shared_resources, amount, constraint.decrement_once
-    )
-
-
-def _pool_names(constraint: NodeConstraint) -> str:
-    """What pools of a constraint are called together; empty where it has none."""
-    if type(constraint) is not SharedConsumableConstraint:
-        return ""
-    return listed(pool.resource_name for pool in constraint.shared_resources)
-
-
-def fixes_for(job: Job, found: Sequence[Found], scene: Scene) -> tuple[Fix, ...]:
+def fixes_for(job: Job, found: Sequence[Found], scene: Scene) -> Fixes:
     """Changes that let a job start that waits; none of a job that had no turn."""
     change = WaitingJob(job, found, scene)
     if change.turn is None or change.request is None:
-        return ()
-    made: list[Fix] = []
+        return Fixes()
+    # what nobody would be told of is not looked for
+    made = tuple(islice(_each_fix(change), MOST_FIXES))
+    return Fixes(made, change.left_out)
+
+
+def _each_fix(change: WaitingJob) -> Iterator[Fix]:
+    """Changes that let a job start, kind by kind."""
     for finder in (
         _rename,
         _wait,
@@ -224,14 +94,14 @@ def fixes_for(job: Job, found: Sequence[Found], scene: Scene) -> tuple[Fix, ...]
         _enable,
     ):
         change.begin()
-        made.extend(_as_certain_as(change, fix) for fix in finder(change))
-    return tuple(made[:MOST_FIXES])
+        of_job = finder not in (_wait, _raise_limits, _enable)
+        for fix in finder(change):
+            is_certain = change.are_jobs_certain if of_job else change.is_certain
+            yield fix if is_certain and fix.is_certain else _uncertain(fix)
 
 
-def _as_certain_as(change: WaitingJob, fix: Fix) -> Fix:
-    """The fix, which says that it may help where nobody can promise."""
-    if change.is_certain and fix.is_certain:
-        return fix
+def _uncertain(fix: Fix) -> Fix:
+    """The fix, which says that it may help, as nobody can promise it."""
     return replace(fix, text=f"may help: {fix.text}", is_least=False, is_certain=False)
 
 
@@ -300,10 +170,17 @@ def _wait(change: WaitingJob) -> Iterator[Fix]:
     # what the pass has read of failures is older by now, and changes start from there
     rests = {each.until: each.rest for each in change.of_codes("CapacityBackoff")}
     times |= {until for until in rests if until is not None}
-    for when in sorted(time for time in times if time > now):
+    ahead = sorted(time for time in times if time > now)
+
+    def ask(when: float) -> Gain | None:
+        passing = max(when - now, rests.get(when, 0.0))
+        return change.asked_with(partial(_later, when=when, seconds=passing))
+
+    if len(ahead) > _MOST_TIMES and change.again is not None and ask(ahead[-1]) is None:
+        return
+    for when in ahead:
         rest = when - now
-        passing = max(rest, rests.get(when, 0.0))
-        answer = change.asked_with(partial(_later, when=when, seconds=passing))
+        answer = ask(when)
         if answer is not None:
             about = listed(what for _, what in held) or "capacity"
             text = f"wait {in_time(rest)}, until {about} is tried again"
@@ -377,41 +254,88 @@ def _less_of(change: WaitingJob, asked: Asked) -> Iterator[Fix]:
     change.begin()
     name = asked.name
     amounts, is_every = _smaller_amounts(change, asked)
-    for amount in amounts:
+
+    def ask(amount: float) -> Gain | None:
         new = asked.valued(amount)
-        answer = change.asked_as(partial(revalued, name=name, old=asked.value, new=new))
+        return change.asked_as(partial(revalued, name=name, old=asked.value, new=new))
+
+    most = _first_that_does(change, amounts, ask)
+    if most is not None:
+        amount, answer, is_known = most
+        of = name if asked.unit is None else asked.unit.suffix
+        is_least = is_every and is_known
+        more = {"subject": name, "amount": amount, "unit": of, "is_least": is_least}
+        yield _fix("ask-less", f"ask for {asked.instead(amount)}", answer, **more)
+
+
+def _first_that_does(
+    change: WaitingJob, amounts: Sequence[_Amount], ask: Callable[[_Amount], Gain | None]
+) -> tuple[_Amount, Gain, bool] | None:
+    """The first of some amounts, the most first, that lets a job start, with what it gets, and
+    whether all before it were ruled out; None where none does.
+
+    Of copies all are asked, and of a pass that stands at the job's turn if they are not too many.
+    Where each takes a pass, the least comes first: where that does not do, no other is asked.
+    """
+    is_at_turn = change.at_turn is not None
+    if change.is_by_copy or (is_at_turn and len(amounts) <= TRIES):
+        found = ((amount, ask(amount)) for amount in amounts)
+        return next(((each, got, True) for each, got in found if got is not None), None)
+    least = ask(amounts[-1]) if amounts else None
+    if least is None:
+        return None
+    if is_at_turn or len(amounts) - 1 > change.passes:
+        return _by_halves(amounts, ask, least)
+    for amount in amounts[:-1]:
+        answer = ask(amount)
         if answer is not None:
-            of = name if asked.unit is None else asked.unit.suffix
-            more = {"subject": name, "amount": amount, "unit": of, "is_least": is_every}
-            yield _fix("ask-less", f"ask for {asked.instead(amount)}", answer, **more)
-            break
+            return amount, answer, True
+    return amounts[-1], least, True
+
+
+def _by_halves(
+    amounts: Sequence[_Amount], ask: Callable[[_Amount], Gain | None], least: Gain
+) -> tuple[_Amount, Gain, bool]:
+    """One of some amounts, the most first, that lets a job start, and of which the one before does
+    not, or was not asked. `least`: what the job gets with the last."""
+    fails, does, best = -1, len(amounts) - 1, least
+    while does - fails > 1:
+        middle = (fails + does) // 2
+        answer = ask(amounts[middle])
+        fails, does = (middle, does) if answer is None else (fails, middle)
+        best = answer or best
+    return amounts[does], best, False
 
 
 def _smaller_amounts(change: WaitingJob, asked: Asked) -> tuple[list[float], bool]:
     """Less of a resource that a job may be asked for with, the most first, and whether nothing
-    between them could do. Of whole passes, where work may lie otherwise, every whole number."""
-    if change.again is not None and asked.is_whole and asked.number <= change.tries:
+    between them could do. Where no copy can tell, as work may lie otherwise, every whole number."""
+    if not change.is_by_copy and asked.is_whole and asked.number <= change.tries:
         return [*range(int(asked.number) - 1, 0, -1)], True
-    is_every = change.again is None and (asked.unit is None or asked.is_whole)
+    is_every = change.is_by_copy and (asked.unit is None or asked.is_whole)
     return asked.smaller()[:_MOST_AMOUNTS], is_every
 
 
 def _of_pools(change: WaitingJob) -> Iterator[Fix]:
     """Less of what jobs share, such as licences; the most that is left."""
-    if change.again is None or not any(change.of_codes("PoolEmpty")):
+    if change.is_by_copy or not any(change.of_codes("PoolEmpty")):
         return
     for constraint in asked_by(change.job)[0].constraints:
-        name = _pool_names(constraint)
+        name = pool_names(constraint)
         asked = getattr(constraint, "amount", None)
-        if not name or not isinstance(asked, int) or asked > change.tries:
+        if not name or not isinstance(asked, int):
             continue
         change.begin()
-        for amount in range(asked - 1, 0, -1):
-            answer = change.asked_of_pools({name: amount})
-            if answer is not None:
-                text = f"ask for {amount} instead of {asked} of {name}"
-                yield _fix("ask-less", text, answer, subject=name, amount=amount, unit=name)
-                break
+
+        def ask(amount: int, name: str = name) -> Gain | None:
+            return change.asked_of_pools({name: amount})
+
+        most = _first_that_does(change, range(asked - 1, 0, -1), ask)
+        if most is not None:
+            amount, answer, is_least = most
+            text = f"ask for {amount} instead of {asked} of {name}"
+            more = {"subject": name, "amount": amount, "unit": name, "is_least": is_least}
+            yield _fix("ask-less", text, answer, **more)
 
 
 def _fewer(change: WaitingJob) -> Iterator[Fix]:
@@ -419,32 +343,28 @@ def _fewer(change: WaitingJob) -> Iterator[Fix]:
     request = change.request
     if request is None or request.units < 2:
         return
-    low, answer, is_every = _most_units(change, request.units)
-    if answer is not None:
+    asked = request.units
+    most = _most_units(change, asked)
+    if most is not None:
+        units, answer, is_every = most
         unit = "node" if change.job.node_count > 0 else "slot"
-        text = f"ask for {counted(low, unit)} instead of {request.units}"
+        text = f"ask for {counted(units, unit)} instead of {asked}"
         subject = f"{unit}s"
-        more = {"subject": subject, "amount": float(low), "unit": subject, "is_least": is_every}
+        more = {"subject": subject, "amount": float(units), "unit": subject, "is_least": is_every}
         yield _fix("ask-less", text, answer, **more)
 
 
-def _most_units(change: WaitingJob, asked: int) -> tuple[int, Gain | None, bool]:
+def _most_units(change: WaitingJob, asked: int) -> tuple[int, Gain, bool] | None:
     """The most nodes or slots below what was asked for that a job gets, what it gets, and whether
-    all between the two were ruled out."""
-    if change.again is not None and asked <= change.tries:
-        for units in range(asked - 1, 0, -1):
-            answer = change.asked_for(units)
-            if answer is not None:
-                return units, answer, True
-        return 0, None, True
-    low, high = 0, asked
-    best: Gain | None = None
-    while high - low > 1:
-        middle = (low + high) // 2
-        answer = change.asked_for(middle)
-        low, high = (low, middle) if answer is None else (middle, high)
-        best = answer or best
-    return low, best, change.again is None
+    all between the two were ruled out; None where it gets none."""
+    fewer = range(asked - 1, 0, -1)
+    if not change.is_by_copy:
+        return _first_that_does(change, fewer, change.asked_for)
+    least = change.asked_for(1)
+    if least is None:
+        return None
+    units, answer, _ = _by_halves(fewer, change.asked_for, least)
+    return units, answer, True
 
 
 # -- what the cluster allows
@@ -458,12 +378,17 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
     is_enough = False
     limited = [bucket for each in change.found if each.limits for bucket in each.buckets]
     needs_group = all(bucket.placement_group for bucket in limited)
-    for level in levels(plain, change.known.buckets):
-        change.begin()
+    every = list(levels(plain, change.known.buckets))
+    tries = tries_for(change.queue, change.job, len(every))
+    for number, level in enumerate(every):
         if change.again is None:
-            raised = least_raise(change.queue, change.job, level)
+            raised = least_raise(change.queue, change.job, level, tries)
         else:
-            raised = least_raise_of_passes(change.asked_with, level, change.tries // 2)
+            # one share is for several limits together
+            change.begin(shares=len(every) - number + 1)
+            alone = raise_alone(change.queue, change.job, level)
+            ask, tries = change.asked_with, change.passes
+            raised = least_raise_of_passes(ask, level, tries, alone)
         if raised is not None:
             is_enough = True
             part = _part(level, raised.amount)
@@ -472,6 +397,7 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
             more["is_certain"] = _are_certain(change, [level], needs_group)
             yield _fix("raise-limit", text, raised.answer, **more)
     if not is_enough:
+        change.begin(shares=1)
         yield from _raise_together(change)
 
 
@@ -488,12 +414,11 @@ def _raise_together(change: WaitingJob) -> Iterator[Fix]:
         if tuple(limits) in tried or len(tried) >= _MOST_TOGETHER:
             continue
         tried.add(tuple(limits))
-        change.begin()
         among = list(levels(limits, change.known.buckets))
-        tries = tries_for(change.queue, change.job)
+        tries = tries_for(change.queue, change.job, len(among))
         raise_it: RaiseIt = Level.raise_on
         if change.again is not None:
-            raise_it, tries = Level.raise_in, change.tries // 4
+            raise_it, tries = Level.raise_in, 0
         raised = least_raises(change.asked_with, raise_it, among, tries) if among else None
         if raised is not None:
             said = ", and ".join(_raised(level, by) for level, by in raised.amounts.items())

@@ -157,7 +157,7 @@ def explain_constraints(constraints: Sequence[Any], scene: Scene) -> Verdict:
         return Verdict(about, Stand.HAS, "Available", line, (cause,))
     found = by_bucket(job, why, node_mgr)
     verdict = verdict_of(job.name, found).about_another("a job with these constraints")
-    return replace(verdict, about=about, fixes=fixes_for(job, found, scene))
+    return replace(verdict, about=about).fixed_by(*fixes_for(job, found, scene))
 
 
 def _where_it_goes(job: Job, scene: Scene) -> str:

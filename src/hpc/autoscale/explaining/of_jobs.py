@@ -71,7 +71,7 @@ def _explain(name: str, scene: Scene) -> Verdict:
         return _placed(name, mine, scene)
     node_mgr = scene.calculator.node_mgr
     found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
-    verdict = verdict.fixed_by(fixes_for(job, found, scene))
+    verdict = verdict.fixed_by(*fixes_for(job, found, scene))
     return _partly(verdict, mine) if mine else verdict
 
 

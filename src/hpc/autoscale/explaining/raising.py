@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
-from hpc.autoscale.explaining.asking import Change, Gain, Queue
+from hpc.autoscale.explaining.asking import Change, ChangedGain, Gain, Queue
 from hpc.autoscale.explaining.supposing import Changeable, Supposition
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
@@ -25,10 +26,11 @@ Unit = Literal["cores", "nodes"]
 RaiseIt = Callable[["Level", Changeable, int], None]
 """Raises a level in a state by so much."""
 
-_TRIED = 20_000
-"""How many jobs are placed and buckets copied in all, at most, to find the least raise of one
-limit."""
+_TRIED = 10_000
+"""How many jobs are placed and buckets copied in all, at most, to find the least raises of the
+limits that are in the way."""
 _MOST_STEPS = 400
+_MOST_HALVES = 4
 _WORTH_WHILE = 8
 _PLENTY = 2**40
 _MOST_DOUBLED = 12
@@ -99,6 +101,27 @@ class Level:
         while True:
             yield first
             first += self.grid
+
+    def steps_below(self, amount: int) -> int:
+        """How many raises that may matter are smaller than one."""
+        first = next(self.steps())
+        return 0 if amount <= first else -(-(amount - first) // self.grid)
+
+    def lacks_in(self, state: Changeable) -> int:
+        """By how much more than it allows now is in use in a state; 0 where it is no more."""
+        mine = {(b.nodearray, b.vm_size): max(1, b.vcpu_count) for b in self.buckets}
+        used = 0
+        for bucket, limits in state.limits():
+            cores = mine.get((bucket.nodearray, bucket.vm_size))
+            if cores is None:
+                continue
+            for part, limit in zip(bucket.limits.parts, limits, strict=True):
+                if self.is_group and part.name.startswith(_GROUP):
+                    used = max(used, limit.used_cores // cores)
+                elif part.name == self.limit.name:
+                    own = limit.used_cores if self.unit == "cores" else limit.used_nodes
+                    used = max(used, own)
+        return max(0, used - self.most)
 
     def raise_in(self, state: Changeable, amount: int) -> None:
         """Raise the limit of the same name in the state of another manager."""
@@ -211,21 +234,27 @@ def _groups_of(bucket: NodeBucket) -> tuple[str, int]:
     return str(bucket.nodearray), bucket.max_placement_group_size
 
 
-def tries_for(queue: Queue, job: Job) -> int:
-    """How many raises of one limit are tried at most: each places the jobs before this one on a
-    copy of all buckets."""
-    return min(_MOST_STEPS, _TRIED // (queue.ahead(job) + queue.buckets + 1))
+def tries_for(queue: Queue, job: Job, among: int = 1) -> int:
+    """How many raises of one limit of so many are tried at most: each places the jobs before this
+    one on a copy of all buckets."""
+    return min(_MOST_STEPS, _TRIED // (queue.ahead(job) + queue.buckets + 1) // max(1, among))
 
 
-def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
-    """The least raise of a limit that lets a job start; None where none was found."""
+def raise_alone(queue: Queue, job: Job, level: Level) -> int | None:
+    """The least raise with which a job starts where the jobs before it take no more than they do
+    now; None where no raise helps."""
     trial, request = queue.at_turn(job), queue.wanted(job)
     if trial is None or request is None:
         return None
-    alone = _alone(trial, job, request, level)
+    return _alone(trial, job, request, level)
+
+
+def least_raise(queue: Queue, job: Job, level: Level, tries: int) -> Raise | None:
+    """The least raise of a limit that lets a job start; None where none was found. `tries`: how
+    many raises may be tried, one after another."""
+    alone = raise_alone(queue, job, level)
     if alone is None:
         return None
-    tries = tries_for(queue, job)
     if tries >= _WORTH_WHILE and alone // level.grid < tries:
         for amount, _ in zip(level.steps(), range(tries), strict=False):
             answer = queue.run(job, partial(level.raise_on, amount=amount))
@@ -238,30 +267,86 @@ def least_raise(queue: Queue, job: Job, level: Level) -> Raise | None:
 
 
 def least_raise_of_passes(
-    ask: Callable[[Change], Gain | None], level: Level, tries: int
+    ask: Callable[[Change], ChangedGain | None], level: Level, tries: int, alone: int | None
 ) -> Raise | None:
-    """The least raise of a limit as whole passes have it; None where none was found. `tries`: how
-    many passes may be asked. Where these are too few for all steps, it need not be the least."""
-    if ask(partial(level.raise_in, amount=_PLENTY)) is None:
+    """The least raise of a limit as whole passes have it; None where none was found.
+
+    `tries`: how many passes may be asked. `alone`: what the job needs where the jobs before it take
+    no more, as far as that is known. That is tried first, and then what all take where nothing is
+    in their way. Where the passes are too few for all smaller raises, it need not be the least.
+    """
+    left = tries
+
+    def start(amount: int) -> ChangedGain | None:
+        nonlocal left
+        left -= 1
+        return ask(partial(level.raise_in, amount=amount))
+
+    plenty = start(_PLENTY)
+    if plenty is None:
         return None
-    amount = 0
-    for number, each in enumerate(level.steps()):
-        if number >= tries:
-            break
-        amount = each
-        answer = ask(partial(level.raise_in, amount=amount))
+    low, found = _one_that_does(start, level, (alone, level.lacks_in(plenty.taken())))
+    if found is None:
+        return None
+    high, answer = found
+    if level.steps_below(high) <= left:
+        for amount in takewhile(lambda each: each < high, level.steps()):
+            less = start(amount) if amount != low else None
+            if less is not None:
+                return Raise(level, amount, less, True)
+        return Raise(level, high, answer, True)
+    amount, answer = _halved(start, level, low, (high, answer), left)
+    return Raise(level, amount, answer, False)
+
+
+def _one_that_does(
+    start: Callable[[int], Gain | None], level: Level, guesses: Sequence[int | None]
+) -> tuple[int, tuple[int, Gain] | None]:
+    """A raise that lets a job start, with the answer to it, and a smaller one that does not: one of
+    those that were guessed, the smallest first, or a greater one; None where none was found."""
+    low = 0
+    for guess in sorted({each for each in guesses if each}):
+        answer = start(guess)
         if answer is not None:
-            return Raise(level, amount, answer, True)
+            return low, (guess, answer)
+        low = guess
     for _ in range(_MOST_DOUBLED):
-        amount = amount * 2 or level.grid
-        answer = ask(partial(level.raise_in, amount=amount))
+        amount = low * 2 or next(level.steps())
+        answer = start(amount)
         if answer is not None:
-            return Raise(level, amount, answer, False)
-    return None
+            return low, (amount, answer)
+        low = amount
+    return low, None
+
+
+def _halved(
+    start: Callable[[int], Gain | None],
+    level: Level,
+    low: int,
+    found: tuple[int, Gain],
+    most: int = _MOST_HALVES,
+) -> tuple[int, Gain]:
+    """A smaller raise than the one that was found, with the answer to it, as far as a few halves
+    show, and no more than `most`. `low`: one that does not do."""
+    first = next(level.steps())
+    fails, does = level.steps_below(low + 1) - 1, level.steps_below(found[0])
+    for _ in range(min(most, _MOST_HALVES)):
+        middle = (fails + does) // 2
+        if middle in (fails, does):
+            break
+        answer = start(first + middle * level.grid)
+        if answer is None:
+            fails = middle
+        else:
+            does, found = middle, (first + middle * level.grid, answer)
+    return found
 
 
 def least_raises(
-    ask: Callable[[Change], Gain | None], raise_it: RaiseIt, among: Sequence[Level], tries: int
+    ask: Callable[[Change], ChangedGain | None],
+    raise_it: RaiseIt,
+    among: Sequence[Level],
+    tries: int,
 ) -> Raises | None:
     """The least raises of several levels that let a job start together; None where none were found.
 
@@ -269,19 +354,19 @@ def least_raises(
     how many steps of each level may be asked; where these are too few, they need not be the least.
     """
 
-    known: dict[frozenset[tuple[Level, int]], Gain | None] = {}
+    known: dict[frozenset[tuple[Level, int]], ChangedGain | None] = {}
 
-    def asked(raised: Mapping[Level, int]) -> Gain | None:
+    def asked(raised: Mapping[Level, int]) -> ChangedGain | None:
         # the round that finds nothing less asks what was asked before
         key = frozenset(raised.items())
         if key not in known:
             known[key] = ask(partial(_raise_all, raise_it=raise_it, raised=raised))
         return known[key]
 
-    amounts = dict.fromkeys(among, _PLENTY)
-    answer = asked(amounts)
-    if answer is None:
+    begun = _enough_of_each(asked, among)
+    if begun is None:
         return None
+    amounts, answer = begun
     for _ in range(_MOST_ROUNDS):
         # with less of one, jobs before it may start no more, and then less of others will do
         before, is_least = amounts, True
@@ -303,6 +388,21 @@ def least_raises(
 
 _Answered = tuple[dict[Level, int], Gain]
 """Raises of several levels, and the answer to them."""
+
+
+def _enough_of_each(
+    asked: Callable[[Mapping[Level, int]], ChangedGain | None], among: Sequence[Level]
+) -> _Answered | None:
+    """Raises of several levels with which a job starts, with the answer to them: by what the jobs
+    take where nothing is in their way, if that does; None where nothing does."""
+    amounts = dict.fromkeys(among, _PLENTY)
+    plenty = asked(amounts)
+    if plenty is None:
+        return None
+    state = plenty.taken()
+    lacking = {level: lacks for level in among if (lacks := level.lacks_in(state))}
+    answer = asked(lacking) if lacking else None
+    return (amounts, plenty) if answer is None else (lacking, answer)
 
 
 def _raise_all(state: Changeable, raise_it: RaiseIt, raised: Mapping[Level, int]) -> None:
@@ -328,25 +428,20 @@ def _least_beside(
         if answer is not None:
             return (raised, answer), True
         low = amount
+
+    def start(amount: int) -> Gain | None:
+        return asked({**amounts, level: amount})
+
     if amounts[level] < _PLENTY:
-        return known, False
-    best: _Answered | None = None
-    high = low
-    for _ in range(_MOST_DOUBLED):
-        high = high * 2 or level.grid
-        answer = asked({**amounts, level: high})
-        if answer is not None:
-            best = {**amounts, level: high}, answer
-            break
-        low = high
-    while best is not None and high - low > level.grid:
-        middle = low + (high - low) // (2 * level.grid) * level.grid
-        answer = asked({**amounts, level: middle})
-        if answer is None:
-            low = middle
-        else:
-            high, best = middle, ({**amounts, level: middle}, answer)
-    return best, False
+        if not tries:
+            return known, False
+        amount, answer = _halved(start, level, low, (amounts[level], known[1]))
+        return ({**amounts, level: amount}, answer), False
+    low, found = _one_that_does(start, level, (low,))
+    if found is None:
+        return None, False
+    amount, answer = _halved(start, level, low, found)
+    return ({**amounts, level: amount}, answer), False
 
 
 def _what_all_take(queue: Queue, job: Job, level: Level) -> Raise | None:
@@ -355,13 +450,7 @@ def _what_all_take(queue: Queue, job: Job, level: Level) -> Raise | None:
     answer = queue.run(job, partial(level.raise_on, amount=_PLENTY))
     if answer is None or level.is_group:
         return None
-    answer.trial.take(answer.plan)
-    used = 0
-    for bucket, limits in answer.trial.limits():
-        for part, copied in zip(bucket.limits.parts, limits, strict=True):
-            if part is level.limit:
-                used = copied.used_cores if level.unit == "cores" else copied.used_nodes
-    amount = used - level.most
+    amount = level.lacks_in(answer.taken())
     return Raise(level, amount, answer, False) if amount > 0 else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hpc.autoscale.autostop.decision import Answer
-from hpc.autoscale.explaining.asking import AskAgain, Queue
+from hpc.autoscale.explaining.asking import AskAgain, GoToTurn, Queue
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.node.node import Node
@@ -46,6 +46,7 @@ class Scene:
     - `set_aside`: why jobs could not be looked at, by name
     - `held`: new nodes that the next pass does not ask for yet, by name, and why
     - `ask_again`: what a job gets of another such pass, with a change; None where nobody can ask
+    - `go_to_turn`: goes to the turn of a job in another such pass; None where nobody can
     - `is_timed`: whether a pass may come to something else when it has more time, or less
     - `hosts`: what is known of the workers of hosts on premises, by name
     - `handed_over`: the name of the job that stands for the one that was asked about, if another
@@ -61,6 +62,7 @@ class Scene:
     held: Mapping[str, Refusal] = field(default_factory=dict)
     fate: Callable[[Node], Fate] | None = None
     ask_again: AskAgain | None = None
+    go_to_turn: GoToTurn | None = None
     is_timed: bool = False
     hosts: Mapping[str, HostState] = field(default_factory=dict)
     handed_over: str = ""

@@ -31,6 +31,10 @@ def lines_of(verdict: Verdict, width: int = _WIDTH, is_folded: bool = False) -> 
         yield "What would let it start, each alone:"
         for fix in verdict.fixes:
             yield from _folded(fix.text, width, "  - ", "    ")
+    if verdict.left_out:
+        yield ""
+        said = verdict.left_out[:1].upper() + verdict.left_out[1:]
+        yield from _folded(f"{said}.", width, "", "  ")
 
 
 def _folded(text: str, width: int, first: str, rest: str | None = None) -> list[str]:

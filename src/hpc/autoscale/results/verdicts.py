@@ -123,8 +123,9 @@ class Verdict:
     lifted first, and `line` is one sentence for people.
 
     `causes` begin with that one. `fixes`: changes that would let it start, the smallest first; none
-    where nobody asked for them, or none was found. `until`: unix time at which something will have
-    changed by itself, where that is known.
+    where nobody asked for them, or none was found. `left_out`: what was not tried to find them, in
+    words; empty where nothing was left out. `until`: unix time at which something will have changed
+    by itself, where that is known.
     """
 
     about: str
@@ -134,6 +135,7 @@ class Verdict:
     causes: tuple[Cause, ...] = ()
     fixes: tuple[Fix, ...] = ()
     until: float | None = None
+    left_out: str = ""
 
     @property
     def key(self) -> str:
@@ -150,9 +152,9 @@ class Verdict:
             said = f"{about[:1].upper()}{about[1:]}{said[len(self.about) :]}"
         return replace(self, about=about, line=said)
 
-    def fixed_by(self, fixes: tuple[Fix, ...]) -> Verdict:
-        """This verdict, with changes that would let it start."""
-        return replace(self, fixes=fixes)
+    def fixed_by(self, fixes: tuple[Fix, ...], left_out: str = "") -> Verdict:
+        """This verdict, with changes that would let it start, and what was not tried."""
+        return replace(self, fixes=fixes, left_out=left_out)
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -164,6 +166,7 @@ class Verdict:
             "until": self.until,
             "causes": [cause.to_dict() for cause in self.causes],
             "fixes": [fix.to_dict() for fix in self.fixes],
+            "left_out": self.left_out,
         }
 
     def __str__(self) -> str:
