@@ -21,6 +21,7 @@ from hpc.autoscale.cli.standing import look
 from hpc.autoscale.cli.standing_text import screen
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.lockstate import lock_state
 from hpc.autoscale.rehearsal import Rehearsal, rehearse
 
 SIZE = "Standard_F4s_v2"
@@ -86,7 +87,7 @@ def main() -> None:
                 demand_only=True,
             )
 
-        standing = look(config, new_calculator, rehearsed)
+        standing = look(config, new_calculator, rehearsed, lambda: lock_state(config, None))
         looked = time.process_time()
         lines = screen(standing, 200)
         drawn = time.process_time()
