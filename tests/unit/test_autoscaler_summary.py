@@ -133,6 +133,9 @@ def test_of_more_jobs_more_groups_are_asked_why():
     unsatisfied, asked = judged_jobs(30, 10)
     assert [group.count for group in stuck_jobs(unsatisfied)] == [80, 220]
     assert len(asked) == 8
+    unsatisfied, asked = judged_jobs(30, 10)
+    assert [group.count for group in stuck_jobs(unsatisfied, judge=20)] == [200, 100]
+    assert len(asked) == 20
 
 
 def test_jobs_of_one_kind_are_asked_once():

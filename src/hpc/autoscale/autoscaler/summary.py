@@ -187,15 +187,15 @@ class StuckJobs:
 
 
 def stuck_jobs(
-    unsatisfied: Sequence[UnsatisfiedJob], *, judge_all: bool = False
+    unsatisfied: Sequence[UnsatisfiedJob], *, judge_all: bool = False, judge: int = GROUPS_TOLD
 ) -> list[StuckJobs]:
     """Jobs by the first cause that they wait for, most jobs first. `GROUPS_TOLD` groups are told
     one by one; of the others last how many there are. Why they wait is worked out for the largest
-    groups (`JOBS_FOR_ONE`). `judge_all`: for all, so that those that can never run are told
-    apart among the others, too."""
+    groups (`JOBS_FOR_ONE`), for `judge` at least. `judge_all`: for all. Those that can never run
+    are told apart among the others, too, as far as that was worked out."""
     kinds = partition(unsatisfied, lambda job: job.cause.kind)
     alike = sorted(kinds.values(), key=len, reverse=True)
-    most = len(alike) if judge_all else max(GROUPS_TOLD, len(unsatisfied) // JOBS_FOR_ONE)
+    most = len(alike) if judge_all else max(judge, len(unsatisfied) // JOBS_FOR_ONE)
     found = _by_cause(alike[:most])
     others = found[GROUPS_TOLD:]
     found = found[:GROUPS_TOLD]

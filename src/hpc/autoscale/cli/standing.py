@@ -50,6 +50,11 @@ STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")
 """What nodes are counted as. `leaving`: drained, or told to stop; `planned`: the next pass wants
 them; `unknown`: of a cluster that does not answer."""
 
+JUDGED = 1_000
+"""Of how many groups of jobs that wait for the same it is worked out why, the largest first: of
+thousands of jobs that all ask for something else that would take seconds. The others are
+counted."""
+
 _LATE = 2.0
 """How many seconds the node history may be written after a pass has ended, by the clock."""
 
@@ -189,7 +194,7 @@ def look(
         buckets=_buckets(nodes, noted.busy),
         limits=_used(node_mgr, noted.used) if node_mgr else (),
         jobs=_jobs(noted, [j.name for j in unsatisfied] + [j.name for j in aside]),
-        stuck=[*stuck_jobs(unsatisfied, judge_all=True), *jobs_aside(aside)],
+        stuck=[*stuck_jobs(unsatisfied, judge=JUDGED), *jobs_aside(aside)],
         failed=_failed(nodes, node_mgr) if node_mgr else (),
         backoffs=_backoffs(node_mgr) if node_mgr else (),
         problems=[
