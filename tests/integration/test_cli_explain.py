@@ -110,7 +110,8 @@ def test_a_gang_that_can_never_have_its_nodes(azscale):
 
 
 def test_a_gang_that_came_short_and_can_never_run_takes_few_passes(azscale, monkeypatch):
-    """Where nothing of a kind helps, one question shows it; all kinds together have a limit."""
+    """Where nothing of a kind helps, one question shows it; all kinds together have a limit. Jobs
+    that are placed before it take none."""
     arrays = {"htc": {"machine_types": [F4], "max_count": 6}}
     asked = []
     monkeypatch.setattr(
@@ -125,10 +126,14 @@ def test_a_gang_that_came_short_and_can_never_run_takes_few_passes(azscale, monk
         site.new_jobs = lambda: [
             *(Job(f"j{n}", {"ncpus": 1}) for n in range(12)),
             Job("wide", dict(wanted), node_count=38, colocated=True),
+            Job("much", dict(wanted), iterations=9),
         ]
         said = azscale("explain", "wide")
         assert "the limit of nodearray htc allows 6 nodes in all, and 38 are needed" in said
         assert 0 < len(asked) <= 12
+        asked.clear()
+        assert azscale("explain", "much").startswith("Job much waits: Azure had no capacity for")
+        assert asked == []
 
 
 def test_a_spot_node_that_is_being_evicted(azscale):
