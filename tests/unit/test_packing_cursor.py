@@ -11,7 +11,6 @@ from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Fit, MinResource, ResourceIs
 from hpc.autoscale.packing.feasibility import Feasibility
 from hpc.autoscale.packing.plan import Request
-from hpc.autoscale.packing.segment_tree import NodeIndex
 from hpc.autoscale.packing.shape import Unit
 
 GIB = Unit(2**30, "g")
@@ -66,19 +65,12 @@ class Counting(list):
         return found
 
 
-def counting(candidate):
-    """The list of a candidate's shapes, from now on one that counts."""
-    candidate.shapes = Counting()
-    candidate._index = NodeIndex(candidate.shapes)
-    return candidate.shapes
-
-
 def test_each_expression_does_not_look_at_every_node():
     """Where thousands of nodes were added since it was last asked, those with room are looked up;
     who came back looked at all of them, which took longer the more jobs there were."""
     bench = Bench()
     candidate = bench.candidate("a", limit=0, ncpus=200)
-    shapes = counting(candidate)
+    shapes = candidate.shapes = Counting()
     changes = candidate.changes
     changes.added, changes.shapes = Counting(), Counting()
     demands = [cores(amount) for amount in range(100, 150)]
@@ -101,7 +93,7 @@ def test_candidates_that_did_not_change_are_not_looked_at():
     candidates = [bench.candidate(f"c{n:03}", limit=0) for n in range(100)]
     assert not bench.place(cores(1), Request(1))
     for candidate in candidates:
-        counting(candidate)
+        candidate.shapes = Counting()
     for number in range(60):
         candidates[number].append(bench.shape(f"c{number:03}", ncpus=1))
         (step,) = said(bench.place(cores(1), Request(1)))

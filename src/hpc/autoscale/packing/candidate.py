@@ -80,8 +80,7 @@ class Candidate:
         # a new node, and the same in want of capacity
         self._in_want: tuple[NodeShape, NodeShape] | None = None
         self.shapes: list[NodeShape | None] = []
-        # made at once, for CPython looks attributes up slowly where a cached property was read
-        self._index = NodeIndex(self.shapes)
+        self._known_index: NodeIndex | None = None  # a cached property slows all attributes
         self.awaits = False
         # of nodes that are not unclaimed, and of those that are
         self._readings: tuple[dict[str, Reading], dict[str, Reading]] = ({}, {})
@@ -99,6 +98,11 @@ class Candidate:
         made.shapes.extend(self.shapes if has_nodes else ())
         made.awaits = self.awaits
         return made
+
+    @property
+    def _index(self) -> NodeIndex:
+        self._known_index = self._known_index or NodeIndex(self.shapes)
+        return self._known_index
 
     def has_room_for(self, nodes: int) -> bool:
         """Whether the limits allow so many more nodes. Constant time where the limit that was short
@@ -179,7 +183,7 @@ class Candidate:
         expression takes at least: an unclaimed one, or another."""
         if not (shapes := self.shapes) or (unclaimed and not self.awaits):
             return False
-        if (index := self._index).late or index.entered < len(shapes):
+        if (index := self._known_index or self._index).late or index.entered < len(shapes):
             index.catch_up()
         minima, readings = expr.minima or self._minima(expr), self._readings[unclaimed]
         for name, amount, sized in minima or ():
@@ -247,7 +251,8 @@ class Candidate:
     def fill_one(self, position: int, shape: NodeShape) -> None:
         """Work was placed on one node: it looks like this now, and has less room than before."""
         self.shapes[position] = shape
-        self._index.late.add(position)
+        if self._known_index is not None:  # one that is made later looks at all nodes
+            self._known_index.late.add(position)
 
     def reshape(self, changed: Mapping[int, NodeShape | None]) -> None:
         """Give nodes, by position and at least one, other shapes for a reason other than placing

@@ -66,8 +66,13 @@ class Planner:
         self._changes = ChangeLog()
         self._has_fast_slots = existing_first and "one-slot" not in layers.OFF
         self._has_groups = "groups" not in layers.OFF
-        # the cursor of any expression that no candidate is to be asked for
-        self.nowhere = Cursor(AnyNode(), (), self._changes)
+        self._nowhere: Cursor | None = None
+
+    @property
+    def nowhere(self) -> Cursor:
+        """The cursor of any expression that no candidate is to be asked for."""
+        self._nowhere = self._nowhere or Cursor(AnyNode(), (), self._changes)
+        return self._nowhere
 
     def add(self, candidate: Candidate) -> None:
         """Add the candidate of another bucket, last in declared order."""

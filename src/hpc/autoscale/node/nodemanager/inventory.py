@@ -95,12 +95,11 @@ class Names:
         """`take` for one bucket."""
         if self._hook is not None:
             return self.take([(bucket, nodes)])[0]
-        nodearray = bucket.nodearray
-        free = self._free.get(nodearray)
+        free = self._free.get(bucket.nodearray)
         if free is None:
-            prefix = self.prefixes.get(nodearray, nodearray)
+            prefix = self.prefixes.get(bucket.nodearray, bucket.nodearray)
             names = (f"{prefix}-{index}" for index in count(1))
-            free = self._free[nodearray] = filterfalse(self._used.__contains__, names)
+            free = self._free[bucket.nodearray] = filterfalse(self._used.__contains__, names)
         found = list(islice(free, nodes))
         self._used.update(found)
         return found
