@@ -24,7 +24,7 @@ from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.placement import Listener, new_strategy
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node import nodehistory
-from hpc.autoscale.node.identity import Identities, claimed_ids, not_up, short_name
+from hpc.autoscale.node.identity import Identities, await_hosts, claimed_ids, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodehistory import NodeHistory, NodeHistoryResult, NullNodeHistory
@@ -161,8 +161,7 @@ class DemandCalculator:
 
     def await_hosts(self) -> None:
         """Nodes that are no host of the scheduler yet are given work as if they still booted."""
-        for bucket in self.node_mgr.get_buckets():
-            bucket._nodes.reshape(not_up(bucket._nodes, self._reported))
+        await_hosts(self.node_mgr.get_buckets(), self._reported)
 
     def _doubt(self, snode: SchedulerNode, identities: Identities) -> None:
         """Close a host that the cluster does not know where it can do no work, and say so where

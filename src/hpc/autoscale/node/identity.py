@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config.clusters import SEPARATOR, split_name
@@ -137,9 +137,21 @@ class Identities:
         return self._by_name.get(short_name(hostname), [])
 
 
-def not_up(nodes: BucketNodes, hosts: Container[Node]) -> dict[int, NodeShape | None]:
-    """What those nodes of a bucket look like, by position, that exist and that are none of the
-    hosts of the scheduler: it can start nothing there, as if they still booted."""
+class Bucket(Protocol):
+    """What is asked of a `NodeBucket` here."""
+
+    _nodes: BucketNodes
+
+
+def await_hosts(buckets: Iterable[Bucket], hosts: Container[Node]) -> None:
+    """Nodes that exist and are none of the hosts of the scheduler are not up, until they are
+    written to: it can start nothing there, as if they still booted."""
+    for bucket in buckets:
+        bucket._nodes.reshape(_not_up(bucket._nodes, hosts))
+
+
+def _not_up(nodes: BucketNodes, hosts: Container[Node]) -> dict[int, NodeShape | None]:
+    """What the nodes of a bucket that are no hosts look like then, by position."""
     nodes.bind()
     found: dict[int, NodeShape | None] = {}
     known: dict[NodeShape, NodeShape] = {}

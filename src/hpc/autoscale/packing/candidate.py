@@ -179,8 +179,8 @@ class Candidate:
         return self._index.texts(name).first(texts, start)
 
     def may_meet(self, expr: Expr, unclaimed: bool = False) -> bool:
-        """Whether, for all that is known of each resource alone, some node may have what an
-        expression takes at least: an unclaimed one, or another."""
+        """Whether, for all that is known of each resource alone, some node, or unclaimed one, may
+        have what an expression takes at least."""
         if not (shapes := self.shapes) or (unclaimed and not self.awaits):
             return False
         if (index := self._known_index or self._index).late or index.entered < len(shapes):
@@ -202,8 +202,7 @@ class Candidate:
         return expr.minima_of(self._fixed)
 
     def needs(self, expr: Expr, unclaimed: bool = False) -> Needs:
-        """What an expression takes at least, for `next_meeting` among unclaimed nodes or the
-        others; right whatever happens later."""
+        """What an expression takes at least, for `next_meeting`; right whatever happens later."""
         trees: list[Need] = []
         readings: list[tuple[Reading, float]] = []
         minima = self._minima(expr)
@@ -266,8 +265,7 @@ class Candidate:
         self.raised(min(changed))
 
     def raised(self, lo: int) -> None:
-        """Nodes from a position on may take what they have refused: they were written to, or are
-        not unclaimed any more."""
+        """Nodes from a position on may take what they have refused."""
         self._index.forget_searches(lo)
         self.changes.reshaped.append(self)
         self.changes.lows.append(lo)

@@ -53,10 +53,10 @@ class Cursor:
     are worth asking. Candidates go by their numbers here.
 
     `changes`: what has happened to the candidates; read by `catch_up`. `by_need`: in which order
-    new nodes are opened and those with room looked at, where that depends on what is needed;
-    `by_share`: these as for one unit. `unclaimed`: unclaimed nodes alone are looked at, and no new
-    ones opened. Cost of a request: what has changed since the last one, the candidates once where
-    that may take it, and the nodes that may still take it.
+    new nodes are opened, where that depends on what is needed; those with room are looked at as for
+    one unit. `unclaimed`: unclaimed nodes alone are looked at, and no new ones opened. Cost of a
+    request: what has changed since the last one, the candidates once where that may take it, and
+    the nodes that may still take it.
 
     Unclaimed nodes stand for the new nodes that an earlier pass ordered: another cursor,
     `unclaimed`, looks at them, after all others and in the order for new ones.
@@ -68,7 +68,6 @@ class Cursor:
         candidates: Sequence[Candidate],
         changes: ChangeLog,
         by_need: ByNeed | None = None,
-        by_share: bool = False,
         may_share: bool = True,
         unclaimed: bool = False,
     ) -> None:
@@ -90,7 +89,6 @@ class Cursor:
         self._new: list[Fit | Reject | None] = [None] * len(self.candidates)
         # by units, and how many of them one node takes at most
         self._openings: dict[tuple[int, int], Sequence[int]] = {}
-        self._by_units = by_need is not None and not by_share
         if by_need is not None:
             order = self._by_need_of(by_need, 1, UNBOUNDED)
             self.candidates = tuple([self.candidates[index] for index in order])
@@ -124,7 +122,7 @@ class Cursor:
         if self.unclaimed is not None:
             self.unclaimed.catch_up()
         elif awaiting and not self._is_unclaimed:
-            order = (None, False, False, True)
+            order = (None, False, True)
             self.unclaimed = Cursor(self.expr, self.candidates, self._changes, *order)
 
     def _reshaped(self) -> tuple[int, frozenset[Candidate]]:
@@ -165,12 +163,9 @@ class Cursor:
                 alive[index] = 1
             first[index] = start if alive[index] else size
 
-    def in_use(self, units: int, per_node: int) -> Iterator[int]:
+    def in_use(self) -> Iterator[int]:
         """The candidates that may have a node with room that is not unclaimed, in order."""
         index = self._alive.find(1)
-        if self._by_units and index >= 0:
-            yield from [i for i in self._openings_alone(units, per_node) if self._alive[i]]
-            return
         while index >= 0:
             yield index
             index = self._alive.find(1, index + 1)

@@ -27,13 +27,12 @@ class StalePlan(RuntimeError):
 class Arrangement(NamedTuple):
     """Candidates in the order in which they are asked before what a request prefers.
 
-    `by_need`: how that depends on what a request needs of new nodes, if it does. Nodes with room
-    are looked at in that order, too, as they may have been opened for the same job; `by_share`: as
-    for one unit. `may_share`: whether any of them has a part to which a share of nodes is to go."""
+    `by_need`: how that depends on what a request needs of new nodes, if it does; nodes with room
+    are looked at as for one unit. `may_share`: whether any of them has a part to which a share of
+    nodes is to go."""
 
     candidates: Sequence[Candidate]
     by_need: ByNeed | None = None
-    by_share: bool = False
     may_share: bool = True
 
 
@@ -158,7 +157,7 @@ class Planner:
         place of those of its ranking; `as_given`: new nodes are opened in their order."""
         if candidates is None:
             return self.plan(self.cursor(expr), request, probe)
-        order = (None, False, False) if as_given else self._arranged()[1:]
+        order = (None, False) if as_given else self._arranged()[1:]
         cursor = Cursor(expr, candidates, ChangeLog(), *order)
         return self.plan(cursor, request, probe)
 
@@ -201,12 +200,14 @@ class Planner:
                 return search.plan()
         if cursor.shares_out:
             for index in () if existing_first else range(len(cursor.candidates)):
-                search.use_all(index)
+                search.use(index)
+                search.claim(index)
             search.open_by_share()
             return search.plan(search.rejects(existing_first))
         for index in cursor.openings(search.left, request.per_node):
             if not existing_first:
-                search.use_all(index)
+                search.use(index)
+                search.claim(index)
             search.open(index)
             if not search.left:
                 return search.plan()

@@ -129,17 +129,12 @@ class Search:
 
     def use_existing(self) -> None:
         """Place units on nodes of all candidates that are there, the unclaimed ones last."""
-        for index in self.cursor.in_use(self.left, self.request.per_node):
+        for index in self.cursor.in_use():
             self.use(index)
             if not self.left:
                 return
         for index in self.cursor.unclaimed_of(self.left, self.request.per_node):
             self.claim(index)
-
-    def use_all(self, index: int) -> None:
-        """Place units on nodes of a candidate that are there, the unclaimed ones last."""
-        self.use(index)
-        self.claim(index)
 
     def _use_only(self, index: int, positions: Sequence[int] | Reject, cursor: Cursor) -> None:
         """Place units on nodes at some positions, the only ones that may take any."""
@@ -347,7 +342,7 @@ class _Gang:
     def _on_existing(self) -> Search | None:
         """The first candidate whose existing nodes take all; notes what those of groups take."""
         units, per_node, groups = self.request.units, self.request.per_node, self.groups
-        ways = [(index, False) for index in self.cursor.in_use(units, per_node)]
+        ways = [(index, False) for index in self.cursor.in_use()]
         ways += [(index, True) for index in self.cursor.unclaimed_of(units, per_node)]
         for index, claims in ways:
             candidate = self.cursor.candidates[index]
@@ -402,7 +397,8 @@ class _Gang:
     def _try(self, index: int) -> Search:
         """A search that placed as much as one candidate takes, on existing and new nodes."""
         search = self.tried[index] = self.search()
-        search.use_all(index)
+        search.use(index)
+        search.claim(index)
         search.open(index)
         return search
 

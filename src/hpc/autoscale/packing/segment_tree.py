@@ -213,11 +213,10 @@ class Reading:
 
 class Staircase:
     """How far nodes were searched for amounts of one resource, by those who ask the same of all
-    others: who asks for no less finds nothing there either. Both rise together. `heard`: of so
-    many times that nodes got more."""
+    others: who asks for no less finds nothing there either. Both rise together."""
 
     def __init__(self) -> None:
-        self.heard = 0
+        self.heard = 0  # of so many times that nodes got more
         self._amounts: list[float] = []
         self._firsts: list[int] = []
 

@@ -206,8 +206,8 @@ def arrangement(policy: OrderPolicy, known: Mapping[Candidate, Offering]) -> Arr
 
     in_order = [candidates[index] for index in order]
     if policy is least_waste:
-        return Arrangement(in_order, _ByWaste(known, by_need), True)
-    return Arrangement(in_order, by_need if asked else None, "share" in asked)
+        return Arrangement(in_order, _ByWaste(known, by_need))
+    return Arrangement(in_order, by_need if asked else None)
 
 
 def arrange_by(
