@@ -54,7 +54,12 @@ class LoopPass:
         self._driver = driver
         handler = DefaultContextHandler("[benchmark]") if with_handler else None
         self._loop = Autoscaler(
-            {"cluster_name": "benchmark", **config},
+            # no hosts are reported, as the driver knows of none
+            {
+                "cluster_name": "benchmark",
+                "autoscale": {"scheduler_reports_hosts": False},
+                **config,
+            },
             driver,
             dry_run=True,
             new_calculator=self._new_calculator,
