@@ -151,3 +151,19 @@ def test_a_staircase_knows_the_farthest_of_those_that_asked_for_no_more(noted, a
     assert staircase.first(amount) == farthest
     staircase.forget(lo)
     assert staircase.first(amount) == min(farthest, lo)
+
+
+def test_a_search_hears_of_every_node_that_got_more():
+    """Of several since the last one the first counts, in whatever order they got more."""
+    for order in ((0, 2), (2, 0)):
+        scan = Scan()
+        scan.set(0, 3, scan.shape((0, 0)))
+        tree, reading = NodeIndex(scan.shapes), Reading(NAMES[0], None)
+        tree.track(reading)
+        searched = tree.staircase("alone")
+        assert tree.first(0, [(reading.tree, 1)], searched) == -1
+        for position in order:
+            scan.set(position, position + 1, scan.shape((1, 1)))
+            tree.late.add(position)
+            tree.forget_searches(position)
+        assert tree.first(0, [(reading.tree, 1)], searched) == 0
