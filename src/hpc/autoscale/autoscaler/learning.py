@@ -27,6 +27,7 @@ from hpc.autoscale.autoscaler.summary import (
     stuck_jobs,
 )
 from hpc.autoscale.collector import collecting_seldom
+from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.explaining.alike import Kinds
 from hpc.autoscale.explaining.refusals import Known, clusters_missing
@@ -109,11 +110,6 @@ def new_calculator(
         calculator.await_hosts()
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
-
-
-def reports_idle_hosts(config: Mapping[str, Any]) -> bool:
-    """Whether the driver reports the hosts of nodes without work, too."""
-    return bool((config.get("autoscale") or {}).get("scheduler_reports_hosts", True))
 
 
 def prepared_manager(

@@ -17,12 +17,7 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, hosts_alone, learning
 from hpc.autoscale.autoscaler.faults import Faults, name_of
-from hpc.autoscale.autoscaler.learning import (
-    NewCalculator,
-    SetContext,
-    node_names,
-    reports_idle_hosts,
-)
+from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.scale_in import ScaleIn
@@ -34,6 +29,7 @@ from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
 from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.surplus import surplus_of
+from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError, one_line
 from hpc.autoscale.gangs.gathering import new_gangs
 from hpc.autoscale.hpctypes import READY_STATES

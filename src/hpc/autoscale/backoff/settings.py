@@ -7,6 +7,7 @@ from typing import Any
 
 from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.backoff.law import FIRST, Policy
+from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.gangs.file import offers_short_of
 
@@ -27,13 +28,12 @@ def new_holds(config: Mapping[str, Any]) -> Holds | None:
         return None
     may_write = bool(config.get(LEARNS)) and not config.get("read_only")
     policy, path = policy_of(section), str(config["backoffdb"])
-    autoscale = config.get("autoscale") or {}
     return Holds(
         path,
         policy,
         read_only=not may_write,
         short_of=offers_short_of(config),
-        hears_hosts=bool(autoscale.get("scheduler_reports_hosts", True)),
+        hears_hosts=reports_idle_hosts(config),
     )
 
 

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from hpc.autoscale.autoscaler.faults import HookError, without_exit
+from hpc.autoscale.config.reported_hosts import reporting_no_hosts
 from hpc.autoscale.errors import (
     AutoscaleError,
     ConfigurationException,
@@ -78,12 +79,6 @@ class GenericDriver(SchedulerDriver):
         """All nodes given, but for methods of which a driver has its own."""
         is_ours = getattr(type(self), hook) is getattr(GenericDriver, hook)
         return nodes if is_ours else super().foresee(hook, nodes)
-
-
-def reporting_no_hosts(config: Config) -> Config:
-    """The configuration for a driver that reports no hosts, unless it says itself that it does."""
-    section = config.get("autoscale") or {}
-    return {**config, "autoscale": {"scheduler_reports_hosts": False, **section}}
 
 
 class RequestSetDriver(GenericDriver):

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale.cli.drivers import GenericDriver, reporting_no_hosts
+from hpc.autoscale.cli.drivers import GenericDriver
+from hpc.autoscale.config.reported_hosts import reporting_no_hosts
 from hpc.autoscale.errors import AutoscaleError, check_has, check_kinds, check_numbers
 from hpc.autoscale.jetpack.jobs import arrays_of_jobs, problem_of
 from hpc.autoscale.job.job import Job

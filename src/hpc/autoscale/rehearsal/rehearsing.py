@@ -16,7 +16,7 @@ from typing import Any, cast
 from hpc.autoscale import clock as clocks
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import hooks, learning
-from hpc.autoscale.autoscaler.learning import NewCalculator, reports_idle_hosts
+from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.loop import Autoscaler, NewDriver
 from hpc.autoscale.autoscaler.passes import ENOUGH, READING_THE_CLUSTER, Pass
 from hpc.autoscale.autoscaler.reporting import Reporter
@@ -26,6 +26,7 @@ from hpc.autoscale.autostop.ledger import Ledger, ledger_path
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
+from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
