@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.cli.base import Config
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.explaining.asking import AskOther, Hypothesis
@@ -51,21 +52,15 @@ class Rehearsals:
         seen: list[DemandCalculator] = []
         stop = _Stop(job, is_after=True)
 
-        def changed(
-            config: Config, driver: SchedulerDriver
-        ) -> tuple[DemandCalculator, Sequence[Job]]:
-            calculator, jobs = self._new_calculator(config, driver)
+        def change(calculator: DemandCalculator) -> None:
             seen.append(calculator)
             if hypothesis.change is not None:
                 hypothesis.change(OwnState(placer_of(calculator.node_mgr)))
             if hypothesis.job is None and not self._are_planned:
                 stop.watch(calculator)
-            return calculator, _queue_of(jobs, job, hypothesis.job or like)
 
-        with suppress(_Stopped), results.muted():
-            summary = rehearse(
-                self._config, self._new_driver, new_calculator=changed, demand_only=True
-            ).summary
+        summary = self._rehearse(job, hypothesis.job or like, change)
+        if summary is not None:
             short = {each.name for each in summary.unsatisfied}
             short |= {each.name for each in summary.set_aside}
             is_short = bool(summary.errors) or job.name in short
@@ -77,16 +72,7 @@ class Rehearsals:
     def go_to_turn(self, job: Job) -> AskOther | None:
         """A pass that stands at the turn of a job: see `GoToTurn`."""
         stop = _Stop(job, is_after=False)
-
-        def watched(
-            config: Config, driver: SchedulerDriver
-        ) -> tuple[DemandCalculator, Sequence[Job]]:
-            calculator, jobs = self._new_calculator(config, driver)
-            stop.watch(calculator)
-            return calculator, _queue_of(jobs, job, like)
-
-        with suppress(_Stopped), results.muted():
-            rehearse(self._config, self._new_driver, new_calculator=watched, demand_only=True)
+        self._rehearse(job, like, stop.watch)
         if stop.job is None or stop.calculator is None:
             return None
         mine, manager = stop.job, stop.calculator.node_mgr
@@ -106,6 +92,28 @@ class Rehearsals:
             return _AtTurn(*_nodes_and_price((b, n) for b, n in opened.items()))
 
         return ask
+
+    def _rehearse(
+        self,
+        job: Job,
+        make: Callable[[Job], Job],
+        prepare: Callable[[DemandCalculator], None],
+    ) -> PassSummary | None:
+        """The summary of a pass with what is made of a job in its place, of whose calculator
+        something is made first; None where it was stopped."""
+
+        def prepared(
+            config: Config, driver: SchedulerDriver
+        ) -> tuple[DemandCalculator, Sequence[Job]]:
+            calculator, jobs = self._new_calculator(config, driver)
+            prepare(calculator)
+            return calculator, _queue_of(jobs, job, make)
+
+        with suppress(_Stopped), results.muted():
+            return rehearse(
+                self._config, self._new_driver, new_calculator=prepared, demand_only=True
+            ).summary
+        return None
 
 
 class _Stopped(Exception):

@@ -24,6 +24,7 @@ from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
 from hpc.autoscale.explaining.raising import (
     Level,
     RaiseIt,
+    by_halves,
     least_raise,
     least_raise_of_passes,
     least_raises,
@@ -298,13 +299,8 @@ def _by_halves(
 ) -> tuple[_Amount, Gain, bool]:
     """One of some amounts, the most first, that lets a job start, and of which the one before does
     not, or was not asked. `least`: what the job gets with the last."""
-    fails, does, best = -1, len(amounts) - 1, least
-    while does - fails > 1:
-        middle = (fails + does) // 2
-        answer = ask(amounts[middle])
-        fails, does = (middle, does) if answer is None else (fails, middle)
-        best = answer or best
-    return amounts[does], best, False
+    place, best = by_halves(lambda place: ask(amounts[place]), -1, (len(amounts) - 1, least))
+    return amounts[place], best, False
 
 
 def _smaller_amounts(change: WaitingJob, asked: Asked) -> tuple[list[float], bool]:
@@ -387,8 +383,7 @@ def _raise_limits(change: WaitingJob) -> Iterator[Fix]:
             # one share is for several limits together
             change.begin(shares=len(every) - number + 1)
             alone = raise_alone(change.queue, change.job, level)
-            ask, tries = change.asked_with, change.passes
-            raised = least_raise_of_passes(ask, level, tries, alone)
+            raised = least_raise_of_passes(change.asked_with, level, change.passes, alone)
         if raised is not None:
             is_enough = True
             part = _part(level, raised.amount)

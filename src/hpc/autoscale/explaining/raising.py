@@ -328,18 +328,32 @@ def _halved(
 ) -> tuple[int, Gain]:
     """A smaller raise than the one that was found, with the answer to it, as far as a few halves
     show, and no more than `most`. `low`: one that does not do."""
-    first = next(level.steps())
-    fails, does = level.steps_below(low + 1) - 1, level.steps_below(found[0])
-    for _ in range(min(most, _MOST_HALVES)):
+    first, (high, answer) = next(level.steps()), found
+    fails, does = level.steps_below(low + 1) - 1, level.steps_below(high)
+    step, answer = by_halves(
+        lambda step: start(first + step * level.grid),
+        fails,
+        (does, answer),
+        min(most, _MOST_HALVES),
+    )
+    return high if step == does else first + step * level.grid, answer
+
+
+def by_halves(
+    ask: Callable[[int], Gain | None], fails: int, found: tuple[int, Gain], most: int | None = None
+) -> tuple[int, Gain]:
+    """The least number that was found to do, with the answer to it. `fails`: a smaller one that
+    does not; `found`: one that does. Halves are asked until none is left, `most` of them at most.
+    """
+    does, best = found
+    left = does - fails if most is None else most
+    while does - fails > 1 and left > 0:
+        left -= 1
         middle = (fails + does) // 2
-        if middle in (fails, does):
-            break
-        answer = start(first + middle * level.grid)
-        if answer is None:
-            fails = middle
-        else:
-            does, found = middle, (first + middle * level.grid, answer)
-    return found
+        answer = ask(middle)
+        fails, does = (middle, does) if answer is None else (fails, middle)
+        best = answer or best
+    return does, best
 
 
 def least_raises(
