@@ -187,15 +187,15 @@ class StuckJobs:
 
 
 def stuck_jobs(
-    unsatisfied: Sequence[UnsatisfiedJob], *, judge_all: bool = False, judge: int = GROUPS_TOLD
+    unsatisfied: Sequence[UnsatisfiedJob], *, judge: int = GROUPS_TOLD
 ) -> list[StuckJobs]:
     """Jobs by the first cause that they wait for, most jobs first. `GROUPS_TOLD` groups are told
     one by one; of the others last how many there are. Why they wait is worked out for the largest
-    groups (`JOBS_FOR_ONE`), for `judge` at least. `judge_all`: for all. Those that can never run
-    are told apart among the others, too, as far as that was worked out."""
+    groups (`JOBS_FOR_ONE`), for `judge` at least. Those that can never run are told apart among
+    the others, too, as far as that was worked out."""
     kinds = partition(unsatisfied, lambda job: job.cause.kind)
     alike = sorted(kinds.values(), key=len, reverse=True)
-    most = len(alike) if judge_all else max(judge, len(unsatisfied) // JOBS_FOR_ONE)
+    most = max(judge, len(unsatisfied) // JOBS_FOR_ONE)
     found = _by_cause(alike[:most])
     others = found[GROUPS_TOLD:]
     found = found[:GROUPS_TOLD]
@@ -393,7 +393,7 @@ class PassSummary:
 
     def details(self, *, judge_all: bool = False) -> Iterator[tuple[Detail, str]]:
         """What there is to say beside what was done, a line each: why jobs wait, and what is odd or
-        went wrong. `judge_all`: as for `stuck_jobs`."""
+        went wrong. `judge_all`: it is worked out for all jobs why they wait."""
         if self.cost is not None:
             yield "note", f"new nodes: {self.cost}"
         rest: list[tuple[Detail, Sequence[object]]] = [
@@ -402,7 +402,8 @@ class PassSummary:
             ("note", self.notes),
             ("error", self.errors),
         ]
-        for group in stuck_jobs(self.unsatisfied, judge_all=judge_all):
+        judge = len(self.unsatisfied) if judge_all else GROUPS_TOLD
+        for group in stuck_jobs(self.unsatisfied, judge=judge):
             yield "waits", str(group)
         for kind, things in rest:
             for thing in things[:NAMED_AT_MOST]:

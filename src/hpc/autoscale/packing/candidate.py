@@ -96,7 +96,7 @@ class Candidate:
         made = Candidate(*common, limits, self.artificial)
         made.reserved, made.since_failure = self.reserved, self.since_failure
         made.shapes.extend(self.shapes if has_nodes else ())
-        made.awaits = self.awaits
+        made.awaits = self.awaits and has_nodes
         return made
 
     @property

@@ -251,8 +251,7 @@ class BucketNodes:
             node = self._make(position)
             node.available.catch_up()
             changed[position] = node.available.shape = self.shape_now(node)
-        if self._candidate is not None:
-            self._candidate.reshape(changed)
+        self.reshape(changed)
 
     def placed(self, position: int, assignment_id: str) -> None:
         """The engine has placed work on a node; what is left there is in its shape already."""
@@ -407,9 +406,8 @@ class BucketNodes:
         known = len(self.shapes)
         found = [self._bound_shape(position) for position in range(len(self.handles))]
         self.is_bound = True
-        changed = {i: shape for i, shape in enumerate(found[:known]) if shape is not self.shapes[i]}
-        if changed:
-            self._candidate.reshape(changed)
+        there = enumerate(found[:known])
+        self.reshape({i: shape for i, shape in there if shape is not self.shapes[i]})
         if len(found) > known:
             self._candidate.extend(found[known:])
 
