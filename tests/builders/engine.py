@@ -117,13 +117,6 @@ def shape(
     return table.shape(template, free, vacant, closed, dormant)
 
 
-def lone_shapes(count: int) -> list[NodeShape]:
-    """Shapes that differ, for whoever does not care what they are."""
-    table = ShapeTable()
-    template = table.template({}, {})
-    return [table.shape(template, {"ncpus": n}) for n in range(count)]
-
-
 def free_cores(candidate: Candidate) -> list[object]:
     """Free cores of the nodes of a candidate, by position; None for one that is gone."""
     return [s.free["ncpus"] if s is not None else None for s in candidate.shapes]

@@ -176,11 +176,6 @@ class Watch:
         """How many nodes were made."""
         return len(self.created_nodes)
 
-    @property
-    def made_by_others(self) -> int:
-        """How many nodes somebody else has made."""
-        return len(self._foreign)
-
     def note(self, text: str) -> None:
         """Write into the trace of the day."""
         self.trace.append(f"{self.world.hour} {text.replace(self.home, '~')}")

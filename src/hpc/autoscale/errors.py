@@ -89,10 +89,6 @@ class ConstraintError(AutoscaleError):
         super().__init__(f"{where}expected {expected}, found {_SHORT.repr(found)}{hint}")
 
 
-class StalePlanError(AutoscaleError):
-    """A plan was committed after the state that it was made from had changed."""
-
-
 class CycleCloudError(AutoscaleError):
     """Base of everything that can go wrong between this library and a CycleCloud server."""
 

@@ -16,20 +16,6 @@ from hpc.autoscale.errors import did_you_mean
 SEPARATOR = "/"
 """What stands between the name of a cluster and that of what it has."""
 
-CONNECTION = (
-    "cluster_name",
-    "url",
-    "username",
-    "password",
-    "credentials_file",
-    "verify_certificates",
-    "ca_file",
-    "timeout",
-    "retry",
-    "cyclecloud_client",
-)
-"""The settings by which a cluster is connected to; each cluster may have its own."""
-
 _PORTS = {"http": 80, "https": 443}
 
 
