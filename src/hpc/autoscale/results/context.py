@@ -38,9 +38,10 @@ class FiledResults(dict[Hashable, list[Result]]):
         """Add what was heard to the list of a context."""
         filed = dict.get(self, context)
         if filed is None:
-            filed = []
-            dict.__setitem__(self, context, filed)
+            # most have one entry: a job that was placed
+            dict.__setitem__(self, context, [cast(Result, entry)])
             self._unread.add(context)
+            return
         if not isinstance(entry, Report):
             filed.append(entry)
         elif context in self._unread:
@@ -169,6 +170,7 @@ class DefaultContextHandler(ResultsHandler):
         self.max_results = max_results
         self.max_contexts = max_contexts
         self._placed: list[tuple[Hashable, Report]] = []
+        self._hears_each = type(self).__call__ is not DefaultContextHandler.__call__
         self.set_context(ctx)
 
     def set_context(self, ctx: Hashable, ctx_str: str | None = None) -> None:
@@ -183,8 +185,7 @@ class DefaultContextHandler(ResultsHandler):
 
     def hear_report(self, report: Report) -> None:
         """File results that are still to be made."""
-        hears_each = type(self).__call__ is not DefaultContextHandler.__call__
-        if hears_each or _log.isEnabledFor(hpclogging.DEBUG):
+        if self._hears_each or _log.isEnabledFor(hpclogging.DEBUG):
             for result in report.results:
                 self(result)
             return
