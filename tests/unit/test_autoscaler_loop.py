@@ -117,6 +117,14 @@ def test_failing_passes_back_off(autoscaler, diary, scheduler):
     assert pauses(diary)[-4:] == [MAX_PAUSE, 15, 15, 30]
 
 
+def test_a_loop_that_fails_for_days_goes_on(autoscaler, diary, scheduler):
+    """Whatever doubles with each failure has an end: a thousand of them took less than four days,
+    and the next ended the loop."""
+    scheduler.failing["read"] = RuntimeError("the server is away")
+    autoscaler.run_forever(15.0, should_stop=after(1100, diary))
+    assert diary.failures[-1] == ("the server is away", 1100, MAX_PAUSE)
+
+
 def test_a_long_interval_is_never_shortened(autoscaler, diary, scheduler):
     """Failing does not make the loop any faster."""
     scheduler.failing["read"] = RuntimeError("no")

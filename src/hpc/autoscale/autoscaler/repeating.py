@@ -12,7 +12,7 @@ from typing import Protocol
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import SKIPPED, PassError, PassSummary
-from hpc.autoscale.ccbindings.pacing import Stop, wait_unless
+from hpc.autoscale.ccbindings.pacing import Stop, doubled, wait_unless
 from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
 from hpc.autoscale.plaintext import on_one_line
 
@@ -69,7 +69,7 @@ def run_repeatedly(
             reporter.pass_failed(outcome, failures, pause)
         elif isinstance(outcome, PassError):
             failures += 1
-            pause = max(pause, min(MAX_PAUSE, max(interval, 1.0) * 2**failures))
+            pause = max(pause, doubled(max(interval, 1.0), failures, MAX_PAUSE))
             reporter.pass_failed(outcome, failures, pause)
         else:
             failures = 0

@@ -23,6 +23,9 @@ _waits = logging.getLogger("cyclecloud.waits")
 # thirty years, in seconds: whatever a server asks for beyond that is as long
 _LONGEST_ASKED = 1e9
 
+# by then anything is longer than what is ever waited for
+_MOST_DOUBLED = 64
+
 NOTICE_WITHIN = 0.5
 """How long, in seconds, a request to stop may go unnoticed during a pause."""
 
@@ -39,6 +42,11 @@ def wait_unless(stop: Stop, seconds: float, sleep: Callable[[float], None]) -> b
         sleep(piece)
         seconds -= piece
     return True
+
+
+def doubled(first: float, times: int, most: float) -> float:
+    """`first`, doubled so many times: at most `most`, however many times that is."""
+    return min(most, first * 2.0 ** min(times, _MOST_DOUBLED))
 
 
 @dataclass(frozen=True)
@@ -133,7 +141,7 @@ class Pacing:
         The nominal delay doubles with each attempt; the wait is between half of it and all of it.
         The seconds that the attempt itself `waited` for an answer are taken off.
         """
-        nominal = min(self.longest_delay, self.first_delay * 2.0**attempt)
+        nominal = doubled(self.first_delay, attempt, self.longest_delay)
         delay = nominal * (0.5 + self.jitter() / 2) - waited
         return self.wait(delay)
 

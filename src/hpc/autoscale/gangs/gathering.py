@@ -28,6 +28,7 @@ from hpc.autoscale.backoff.holds import facts_of
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM
 from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.backoff.subjects import Reach, Subject, subject
+from hpc.autoscale.ccbindings.pacing import doubled
 from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.errors import ConfigurationException, counted
 from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
@@ -325,7 +326,7 @@ class Gangs:
         is_new = not any(s.until > self._now for s in known)
         times = max((s.times for s in known), default=0) + is_new
         had = max([had, *(s.had for s in known if not is_new)])
-        rest = min(REST_IN_DEADLINES * 2.0 ** (times - 1), MOST_IN_DEADLINES) * self._deadline
+        rest = doubled(REST_IN_DEADLINES, times - 1, MOST_IN_DEADLINES) * self._deadline
         # where nothing came at all, the back-off alone says when to try
         until = self._now + (rest if had else 0.0)
         kind, units = self._measure(job)
