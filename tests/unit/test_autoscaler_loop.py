@@ -1,5 +1,6 @@
 """The repeated autoscaler: pauses, failures, stopping."""
 
+import math
 import os
 import threading
 
@@ -137,6 +138,16 @@ def test_retry_after_of_a_failed_pass_is_honoured(autoscaler, diary, scheduler):
     scheduler.failing["read"] = Throttled("https://cc", 429, "slow down", 1000.0, "later")
     autoscaler.run_forever(15, should_stop=after(2, diary))
     assert pauses(diary) == [1000]
+
+
+@pytest.mark.parametrize("said", ["30", True, math.inf, 10**400, -30])
+def test_a_retry_after_that_is_no_time_is_none(autoscaler, diary, scheduler, said):
+    """Errors of a driver's own libraries have anything of that name; the loop goes on."""
+    error = RuntimeError("slow down")
+    error.retry_after = said
+    scheduler.failing["read"] = error
+    autoscaler.run_forever(15, should_stop=after(2, diary))
+    assert pauses(diary) == [30]
 
 
 def test_retry_after_of_a_part_of_a_pass_is_honoured(autoscaler, diary, scheduler):

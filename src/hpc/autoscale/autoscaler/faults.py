@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.summary import PassError
+from hpc.autoscale.ccbindings.pacing import LONGEST_ASKED
 from hpc.autoscale.errors import AutoscaleError, one_line, one_line_and_where, while_doing
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
@@ -80,6 +81,15 @@ def _function_of(handler: Any) -> Any:
     return getattr(handler if isroutine(handler) else handler.__call__, "__func__", handler)
 
 
+def _retry_after(error: Exception | str) -> float | None:
+    """After how many seconds to come back, as an error says it; None of one that does not. Errors
+    of a driver's own libraries may have anything of that name."""
+    found = getattr(error, "retry_after", None)
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        return None
+    return float(found) if 0 <= found <= LONGEST_ASKED else None
+
+
 class Faults:
     """What went wrong so far, and notes about what is odd. Errors of a `fatal` type are not kept
     but go on up. `recorder`: who hears of hooks before they are called."""
@@ -96,8 +106,7 @@ class Faults:
         """Keep an error, and log it; the stack trace only at debug level. The same one again is
         kept once."""
         message = error if isinstance(error, str) else one_line_and_where(error, phase)
-        retry_after = getattr(error, "retry_after", None)
-        found = PassError(phase, message, retry_after)
+        found = PassError(phase, message, _retry_after(error))
         if found not in self.found:
             self.found.append(found)
         logging.error("%s: %s", phase, message)

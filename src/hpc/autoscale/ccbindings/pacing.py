@@ -20,11 +20,12 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.errors import CycleCloudError
 
 _waits = logging.getLogger("cyclecloud.waits")
-# thirty years, in seconds: whatever a server asks for beyond that is as long
-_LONGEST_ASKED = 1e9
 
 # by then anything is longer than what is ever waited for
 _MOST_DOUBLED = 64
+
+LONGEST_ASKED = 1e9
+"""Thirty years, in seconds: whatever a server asks for beyond that is as long."""
 
 NOTICE_WITHIN = 0.5
 """How long, in seconds, a request to stop may go unnoticed during a pause."""
@@ -166,7 +167,7 @@ def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
     """
     text = headers.get("Retry-After", "").strip()
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
-        return min(float(text), _LONGEST_ASKED)
+        return min(float(text), LONGEST_ASKED)
     until = _unix_time(text)
     if until is None:
         return None
