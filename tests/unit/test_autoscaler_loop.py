@@ -126,6 +126,21 @@ def test_a_loop_that_fails_for_days_goes_on(autoscaler, diary, scheduler):
     assert diary.failures[-1] == ("the server is away", 1100, MAX_PAUSE)
 
 
+@pytest.mark.parametrize("heard", ["pass_started", "pass_finished", "pass_failed"])
+def test_a_reporter_that_fails_ends_no_loop(autoscaler, diary, scheduler, heard):
+    """Whatever it was told."""
+    told = []
+
+    def fails(*_):
+        told.append(heard)
+        raise ValueError("no such table")
+
+    setattr(diary, heard, fails)
+    if heard == "pass_failed":
+        scheduler.failing["read"] = RuntimeError("no")
+    assert autoscaler.run_forever(15, should_stop=lambda: len(told) >= 3) == 3
+
+
 def test_a_long_interval_is_never_shortened(autoscaler, diary, scheduler):
     """Failing does not make the loop any faster."""
     scheduler.failing["read"] = RuntimeError("no")

@@ -66,15 +66,21 @@ def run_repeatedly(
         passes += 1
         pause = max(interval, outcome.retry_after or 0.0)
         if isinstance(outcome, PassError) and outcome.is_skip:
-            reporter.pass_failed(outcome, failures, pause)
+            _tell(reporter, outcome, failures, pause)
         elif isinstance(outcome, PassError):
             failures += 1
             pause = max(pause, doubled(max(interval, 1.0), failures, MAX_PAUSE))
-            reporter.pass_failed(outcome, failures, pause)
+            _tell(reporter, outcome, failures, pause)
         else:
             failures = 0
         wait_unless(stop, pause, clock.sleep)
     return passes
+
+
+def _tell(reporter: Reporter, error: PassError, failures: int, pause: float) -> None:
+    """Tell a reporter of a pass that failed. What is wrong with the reporter alone ends no loop; a
+    terminal that is closed does."""
+    Faults(fatal=(OSError,)).guard("reporter", reporter.pass_failed, error, failures, pause)
 
 
 def _outcome(run_once: Callable[[], PassSummary], is_first: bool) -> PassSummary | PassError:
