@@ -36,6 +36,10 @@ KINDS: Mapping[str, Callable[[Random], tuple[dict[str, Any], dict[str, Any]]]] =
         {"ncpus": 1, "exclusive": True, "nodearray": "hpc"},
         {"node_count": r.randint(2, 4), "colocated": True},
     ),
+    "grouped": lambda r: (
+        {"ncpus": r.choice([2, 4, 8]), "nodearray": "hpc", "in-a-placement-group": True},
+        {"node_count": r.randint(2, 4), "colocated": True},
+    ),
     "small": lambda r: ({"ncpus": r.choice([1, 2, 3])}, {}),
     "big": lambda r: ({"ncpus": r.choice([4, 8]), "memgb": r.choice([8, 64])}, {}),
     "memory": lambda r: (

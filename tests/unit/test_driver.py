@@ -164,6 +164,21 @@ def test_taken_names_are_passed_over():
     ]
 
 
+@pytest.mark.parametrize("used", ["Standard_F4s_pg0", "Standard_F4s_pg10"])
+def test_spare_groups_that_are_in_use_are_asked_as_before(used):
+    """After all buckets outside of groups, and by number, whatever the cluster lists by now."""
+    cluster = an_htc_cluster(vm_size="Standard_F4s")
+    cluster.add_node("htc-1", "htc", placement_group=used)
+    cluster.add_node("htc-2", "htc", placement_group="Standard_F4s_pg9")
+    node_mgr = new_node_manager({"_mock_bindings": cluster})
+    FakeScheduler().preprocess_node_mgr({}, node_mgr)
+    (new,) = node_mgr.allocate({"ncpus": 1}, slot_count=1, allow_existing=False).nodes
+    in_a_group = {"ncpus": 1, "in-a-placement-group": True}
+    (there,) = node_mgr.allocate(in_a_group, slot_count=1).nodes
+    first = min(used, "Standard_F4s_pg9", key=lambda group: int(group.rpartition("pg")[2]))
+    assert (new.placement_group, there.placement_group) == (None, first)
+
+
 def test_named_groups_end_generation_for_their_nodearray_only():
     """Others still get theirs."""
     cluster = an_htc_cluster(vm_size="Standard_F4s")

@@ -80,6 +80,18 @@ def escaped_placement_group(name: str) -> ht.PlacementGroup:
     return ht.PlacementGroup("".join([each if each in _LEGAL else "_" for each in name]))
 
 
+def spare_group(vm_size: str, number: int) -> ht.PlacementGroup:
+    """What a placement group is called that is made before anybody asks for one."""
+    return ht.PlacementGroup(f"{vm_size}_pg{number}")
+
+
+def number_of_spare(group: str | None, vm_size: str) -> int | None:
+    """The number of a placement group that is called as a spare one of a VM size; None for any
+    other."""
+    number = (group or "").removeprefix(f"{vm_size}_pg")
+    return int(number) if number != group and number.isdecimal() else None
+
+
 def configured_placement_groups(config: Mapping[str, Any], nodearray: str) -> list[str]:
     """The placement groups that a configuration gives a nodearray: those for all nodearrays
     (`nodearrays.default.placement_groups`), then its own. ConfigurationException, with the place,

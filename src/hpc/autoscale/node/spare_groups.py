@@ -7,7 +7,7 @@ from itertools import count, islice
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.config.naming import spare_group
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -41,9 +41,9 @@ def add_default_placement_groups(config: Mapping[str, Any], node_mgr: NodeManage
         taken = {each.placement_group for each in buckets} - {None, ""}
         buffer = _count(found, plain, "generated_placement_group_buffer", PLACEMENT_GROUP_BUFFER)
         allowed = _count(found, plain, "max_placement_groups", MAX_PLACEMENT_GROUPS)
-        spare = (name for i in count() if (name := f"{vm_size}_pg{i}") not in taken)
+        spare = (name for i in count() if (name := spare_group(vm_size, i)) not in taken)
         for name in islice(spare, max(0, min(buffer, allowed - len(taken)))):
-            node_mgr.add_placement_group(ht.PlacementGroup(name), plain)
+            node_mgr.add_placement_group(name, plain)
 
 
 def _count(

@@ -55,7 +55,8 @@ class Candidate:
     `charged`: the limits that new nodes are charged to; `share`: that among them which says how
     many of all nodes are to be here, if any. `artificial`: stands for machines that
     cannot be ordered; ranked first. `reserved`: nodes promised elsewhere. `since_failure`: seconds
-    since capacity last failed; None for never. `awaits`: some node is or was unclaimed.
+    since capacity last failed; None for never. `awaits`: some node is or was unclaimed. `turn`: in
+    the declared order, it comes behind all with a lower one.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Candidate:
         self.shapes: list[NodeShape | None] = []
         self._known_index: NodeIndex | None = None  # a cached property slows all attributes
         self.awaits = False
+        self.turn: tuple[int, ...] = ()
         # of nodes that are not unclaimed, and of those that are
         self._readings: tuple[dict[str, Reading], dict[str, Reading]] = ({}, {})
         # the limit that was short when they were last asked

@@ -6,6 +6,7 @@ and limits.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -74,9 +75,9 @@ class Planner:
         return self._nowhere
 
     def add(self, candidate: Candidate) -> None:
-        """Add the candidate of another bucket, last in declared order."""
+        """Add the candidate of another bucket, in declared order the last of its turn."""
         candidate.changes = self._changes
-        self.candidates.append(candidate)
+        insort(self.candidates, candidate, key=lambda each: each.turn)
         self.forget_rankings()
 
     def forget_rankings(self) -> None:

@@ -13,16 +13,13 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from hpc.autoscale import results
+from hpc.autoscale.config.naming import number_of_spare
 from hpc.autoscale.node.bucket import NodeBucket, sift
 from hpc.autoscale.node.constraints import Compiled, NotAsDeclared, SharedConstraint, pool_room
 from hpc.autoscale.node.constraints.declared import Declarations
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager.inventory import Inventory
-from hpc.autoscale.node.nodemanager.policies import (
-    DEFAULT,
-    arrange_by,
-    policy_named,
-)
+from hpc.autoscale.node.nodemanager.policies import DEFAULT, arrange_by, policy_named
 from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted, sort_out
 from hpc.autoscale.node.nodemanager.reporting import (
     NothingFound,
@@ -97,6 +94,7 @@ class Placer:
         table = self.planner.table
         self._blank = table.shape(table.template({}, {}), {})
         self._by_candidate: dict[Candidate, NodeBucket] = {}
+        self._sizes: dict[tuple[str, str], int] = {}  # in the order of their first buckets
         # buckets for which `sync` must work something out
         self._stale: dict[NodeBucket, None] = {}
         self._sortings: dict[int, tuple[Compiled, Sorted]] = {}
@@ -115,6 +113,10 @@ class Placer:
         inventory = self.inventory
         candidate = bucket._join(self._blank, inventory.defaults, inventory.written, self._outdated)
         self._by_candidate[candidate] = bucket
+        size = self._sizes.setdefault((bucket.nodearray, bucket.vm_size), len(self._sizes))
+        spare = number_of_spare(bucket.placement_group, bucket.vm_size)
+        # as when nobody had asked for it, so that work stays where it was counted
+        candidate.turn = () if spare is None else (size, spare)
         self.planner.add(candidate)
 
     def _outdated(self, bucket: NodeBucket) -> None:
