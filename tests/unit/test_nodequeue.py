@@ -3,6 +3,7 @@
 import pytest
 
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue, default_early_bailout, default_prioritizer
@@ -99,6 +100,19 @@ def test_a_node_whose_priority_cannot_be_told_is_not_in_the_queue():
             push(TempNode("c"))
     queue.push(TempNode("b"))
     assert names(queue) == ["b", "a"]
+
+
+def test_priorities_that_have_no_order():
+    """Each time that the nodes are asked for, one line says whose they are."""
+
+    class OfSlots(NodeQueue):
+        def node_priority(self, node):
+            return node.available.get("slots")
+
+    queue = queue_of(TempNode("a", {"slots": 1}), TempNode("b"), kind=OfSlots)
+    for _ in range(2):
+        with pytest.raises(AutoscaleError, match=r"OfSlots\.node_priority: expected numbers"):
+            names(queue)
 
 
 def test_subclasses_decide():

@@ -123,8 +123,7 @@ class DemandCalculator:
     def _add_job(self, job: Job) -> Result:
         """`add_job`, and its result. A job that scatters is placed as a whole or not at all; of any
         other, as much as there is room for is a success."""
-        (outcome,) = self._place([job], explain=True)
-        return outcome.result
+        return self._place([job], explain=True)[0].result
 
     # -- nodes as the scheduler sees them
 
@@ -258,9 +257,8 @@ class DemandCalculator:
         """Nodes that should run and have never been ready, for more than `at_least` seconds; failed
         ones among them."""
         nodes = self.node_mgr.get_nodes() if booting_nodes is None else each_once(booting_nodes)
-        found = self.node_history.find_booting(for_at_least=-1)
         booting = [n for n in nodes if n.target_state == "Started" and n.state not in READY_STATES]
-        return self._before(booting, found, at_least)
+        return self._before(booting, self.node_history.find_booting(for_at_least=-1), at_least)
 
     def _before(
         self, nodes: Sequence[Node], found: NodeHistoryResult, at_least: AtLeast
@@ -271,8 +269,7 @@ class DemandCalculator:
         times: dict[Any, float] = {node_id: time for node_id, _, time in found}
 
         def is_late(node: Node) -> bool:
-            time = times.get(server_id_of(node))
-            if time is None:
+            if (time := times.get(server_id_of(node))) is None:
                 return False
             seconds = at_least(node) if callable(at_least) else at_least
             return time < self.node_history.now() - seconds

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hpc.autoscale.errors import check_kinds
+from hpc.autoscale.errors import AutoscaleError, check_kinds
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import free_of_each
 from hpc.autoscale.results import EarlyBailoutResult
@@ -111,9 +111,12 @@ class NodeQueue:
     def __in_order(self) -> list[Node]:
         if self.__sorted is None:
             priorities = self.__priorities
-            there = (node for node in priorities if not node._is_planned)
-            named: dict[Node, str] = {node: name for node in there if (name := node.hostname)}
+            named = {n: name for n in priorities if not n._is_planned and (name := n.hostname)}
             others = [node for node in priorities if node not in named]
-            self.__sorted = [*sorted(named, key=named.__getitem__), *others]
-            self.__sorted.sort(key=priorities.__getitem__, reverse=True)
+            found = [*sorted(named, key=named.__getitem__), *others]
+            try:
+                self.__sorted = sorted(found, key=priorities.__getitem__, reverse=True)
+            except TypeError as error:
+                whose = f"{type(self).__name__}.node_priority"
+                raise AutoscaleError(f"{whose}: expected numbers, {error}") from error
         return self.__sorted
