@@ -10,6 +10,7 @@ from builders.nodes import a_planned_node, an_htc_cluster, names
 from hpc.autoscale import results
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
 from hpc.autoscale.autoscaler.faults import Faults
+from hpc.autoscale.autoscaler.learning import new_calculator
 from hpc.autoscale.autoscaler.reading import Readings
 from hpc.autoscale.autoscaler.scale_in import ScaleIn
 from hpc.autoscale.autoscaler.witness import Witness
@@ -20,7 +21,7 @@ from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.guards import AWAY, Facts
 from hpc.autoscale.node.requests import RequestLog
-from hpc.autoscale.testing import a_host, a_job
+from hpc.autoscale.testing import a_cluster, a_host, a_job
 from hpc.autoscale.util import SingletonFileLock, parse_boot_timeout
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -31,6 +32,13 @@ def own_calculator(config, driver):
     jobs, hosts = driver.read_jobs_and_nodes(config)
     history = driver.new_node_history(config)
     return new_demand_calculator(config, hosts, node_history=history), jobs
+
+
+def defining_more(config, driver):
+    """A demand calculator as the loop makes it, with a resource that is defined afterwards."""
+    calculator, jobs = new_calculator(config, driver)
+    calculator.node_mgr.add_default_resource({}, "colour", "red")
+    return calculator, jobs
 
 
 def overdue(find_booting):
@@ -95,6 +103,20 @@ def test_hosts_are_compared_once_when_somebody_else_makes_the_calculator(cluster
     assert compared == [(["host-1", "on-premises"], ["htc-1"])]
     Autoscaler(config, scheduler).run_once()
     assert len(compared) == 2
+
+
+@pytest.mark.parametrize("made_by", [own_calculator, defining_more, new_calculator])
+def test_what_the_scheduler_does_not_know_is_not_counted_for_another_job(scheduler, made_by):
+    """A node that is ready and has no host yet comes last, however the calculator is made."""
+    cluster = a_cluster(hpc={"Standard_F8s_v2": 9}, htc={"Standard_F4s_v2": 9})
+    for array in ("hpc", "htc"):
+        cluster.add_node(f"{array}-1", array, state="Ready", hostname=f"{array}-1")
+    bound = a_job("bound", {"ncpus": 2, "node.nodearray": "htc"})
+    whole = a_job("whole", {"ncpus": 8, "node.nodearray": "hpc"})
+    scheduler.jobs = [bound, a_job("any", {"ncpus": 2}), whole]
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    summary = Autoscaler(config, scheduler, new_calculator=made_by, dry_run=True).run_once()
+    assert not summary.requested
 
 
 @pytest.mark.parametrize("own", [True, False])

@@ -272,6 +272,9 @@ class Pass:
 
     def _match(self, calculator: DemandCalculator, jobs: Sequence[Job]) -> DemandResult:
         """Place the jobs."""
+        if reports_idle_hosts(self.config):
+            # whoever makes a calculator in another way, or defines resources afterwards, has not
+            calculator.await_hosts()
         self._note_required(calculator)
         unsatisfied, set_aside = learning.add_jobs(calculator, jobs, self._set_context, self._gangs)
         self.notes += self._gangs.notes

@@ -159,6 +159,8 @@ def _not_up(nodes: BucketNodes, hosts: Container[Node]) -> dict[int, NodeShape |
         is_host = node is not None and (node in hosts or not node.managed)
         if shape is None or is_host or not shape.prop("exists"):
             continue
+        if not shape.template.is_up:
+            continue
         if shape not in known:
             known[shape] = shape.table.revised(shape, shape.last_capacity_failure, False)
         found[position] = known[shape]
