@@ -214,6 +214,16 @@ def test_what_was_used_of_a_default_stays_used():
     assert (node.resources["tokens"], node.available["tokens"]) == (3, 1)
 
 
+def test_no_two_nodes_have_one_name():
+    """Where the server gives names of nodes that it does not make to others, these have the names
+    that the others give up."""
+    manager, server = planned(5, makes=3, name="htc-{}")
+    server.made = 2
+    nodes = manager.get_new_nodes()
+    assert names(manager.bootup().nodes) == ["htc-4", "htc-5", "htc-3"]
+    assert names(nodes) == ["htc-4", "htc-5", "htc-3", "htc-1", "htc-2"]
+
+
 def test_fewer_than_asked():
     """The nodes that were planned first come to be; the rest is given up with the server's message,
     and their places and jobs' nodes with them."""

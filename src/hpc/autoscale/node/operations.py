@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.errors import (
     AccessDenied,
     AuthenticationFailed,
@@ -96,6 +97,19 @@ class Created(NamedTuple):
     not_made: list[Node]
     messages: list[str]
     refused: Sequence[Refusal] = ()
+
+    def names_not_made(self) -> list[tuple[Node, ht.NodeName]]:
+        """What to call the nodes that were not made, so that no two nodes have one name: where the
+        server gave the planned name to another node, as that one was called. To be asked before the
+        records are taken over."""
+        given_up = {record.get("Name"): node.name for node, record in self.adopted}
+        found = []
+        for node in self.not_made:
+            name = node.name
+            while name in given_up:
+                name = given_up.pop(name)
+            found.append((node, name))
+        return found
 
 
 class Managed(NamedTuple):

@@ -165,7 +165,7 @@ class Provisioner:
                 self._learn_created(created, outcome)
 
     def _learn_created(self, created: Created, outcome: _Outcome) -> None:
-        made = []
+        made, not_made = [], created.names_not_made()
         for offset, (node, record) in enumerate(created.adopted):
             self._renew(node, record)
             node.delayed_node_id.operation_id = OperationId(created.operation_id)
@@ -180,11 +180,11 @@ class Provisioner:
             node.exists = True
         if self.holds is not None:
             self.holds.refused(created.not_made, "; ".join(dict.fromkeys(created.messages)))
-            are_all = not (created.pending or created.not_made)
-            settled = created.request_id if are_all else None
+            settled = None if created.pending or created.not_made else created.request_id
             ids = (str(node.delayed_node_id.node_id) for node in made)
             self.holds.asked(ids, request_id=settled)
-        for node in created.not_made:
+        for node, name in not_made:
+            node._rename(name)
             self._drop(node)
         outcome.add(created.operation_id, created.request_id, made, _why_not_made(created))
         outcome.pending += len(created.pending)
