@@ -151,11 +151,22 @@ def test_a_run_that_would_never_end_ends_at_the_same_time_with_passes_left_out(
 ) -> None:
     monkeypatch.setattr(playing, "LONGEST_REST", 3.0 * HOUR)
     long = Trace("t", "swf", [TraceJob("1", 1e9, 1e6, 16)], machine_cores=16)
-    one = play_of(Choice(spot=True, eviction_hours=3.0), long)
+    one = play_of(Choice(spot=True, eviction_hours=1.0), long)
     some = play_trace(one, long.jobs)
     monkeypatch.setattr(World, "is_quiet", False)
     every = play_trace(one, long.jobs)
     assert some.ended == every.ended == 1e9 + 3 * HOUR and some.passes < every.passes
+
+
+def test_a_run_goes_on_for_as_long_as_jobs_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a queue is for its machine, and a job for the month after which a run ends."""
+    monkeypatch.setattr(playing, "LONGEST_REST", 3.0 * HOUR)
+    jobs = [TraceJob(str(n), 1e9 + n, 2 * HOUR, 16) for n in range(5)]
+    jobs.append(TraceJob("long", 1e9 + 5, 9 * HOUR, 16))
+    queue = Trace("t", "swf", jobs, machine_cores=16)
+    found = measures_of(play_trace(play_of(Choice(), queue), jobs))
+    assert (found.unfinished, found.jobs) == (0, 6) and found.waits.longest is not None
+    assert found.waits.longest > 10 * HOUR
 
 
 def test_every_job_runs_once_from_beginning_to_end_after_it_came(trace: Path) -> None:

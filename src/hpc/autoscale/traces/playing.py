@@ -54,8 +54,9 @@ RESTS_FOR = 86400.0
 """What has failed may be tried again at any time within so many seconds, without an event."""
 
 LONGEST_REST = 30 * 86400.0
-"""So many seconds after the last job came a run ends at the latest, or after as long as jobs came:
-a job that is longer than its spot nodes live would go on for ever."""
+"""A run ends where no job has come or ended for so many seconds, or for as long as jobs came: a job
+that is longer than its spot nodes live would go on for ever. One that was never cut short is waited
+for."""
 
 
 @dataclass(frozen=True)
@@ -361,9 +362,12 @@ def _run(
     interval = played.play.interval
     tick = happened_at = began = world.now
     last = played.tasks[-1].job.submitted if played.tasks else began
-    latest = last + max(LONGEST_REST, last - began)
+    rest = max(LONGEST_REST, last - began)
     seen: object = None
-    while not (world.is_done and not world.cloud.orchestrator.nodes) and world.now < latest:
+    while not (world.is_done and not world.cloud.orchestrator.nodes):
+        latest = max(last, world.scheduler.last_progress) + rest
+        if world.now >= latest:
+            return
         world.pass_time(tick)
         if world.state == seen and world.is_quiet:
             tick = _next_tick(world, tick, interval, latest)

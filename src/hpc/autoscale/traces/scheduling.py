@@ -166,6 +166,14 @@ class Scheduler:
             heapq.heappop(self._ends)
         return self._ends[0][0] if self._ends else None
 
+    @property
+    def last_progress(self) -> float:
+        """When the last job ended, or will end of those that run and were never cut short; 0 where
+        there is none."""
+        times = [task.ended or 0.0 for task in self.finished[-1:]]
+        times += [run.ends for run in self.running.values() if not run.task.lost]
+        return max(times, default=0.0)
+
     def _is_on(self, run: Run) -> bool:
         return self.running.get(run.task.number) is run
 
