@@ -74,6 +74,26 @@ def test_a_job_that_lost_its_host_has_the_times_of_its_last_run(tmp_path: Path) 
     assert "it began before the journal did: job old" in said
 
 
+@pytest.mark.parametrize("back", [(0, 1, 4, 2), (0, 4, 2, 5)], ids=["while it ran", "waited"])
+def test_a_job_whose_times_go_back_is_set_aside(tmp_path: Path, back: Sequence[int]) -> None:
+    """It would have run, or have waited, for less than no time. Others are played."""
+    first, come, begun, ended = map(float, back)
+    seven, eight = [waiting("7")], [waiting("8")]
+    trace = read(
+        tmp_path / "j",
+        PassRecord(at=first),
+        PassRecord(at=come, jobs=seven),
+        PassRecord(at=begun, hosts=[host("h", ["7"], 6)]),
+        PassRecord(at=ended, hosts=[host("h", [])]),
+        a_pass(1, eight),
+        a_pass(2, [], [host("h", ["8"], 6)]),
+        a_pass(3, [], [host("h", [])]),
+    )
+    assert [job.name for job in trace.jobs] == ["8"]
+    (said,) = trace.set_aside.sentences()
+    assert "the clock was put back while it waited or ran: job 7" in said
+
+
 def test_what_a_job_asks_for_is_kept(tmp_path: Path) -> None:
     asked = [{"ncpus": 4}, {"memgb": 2.0, "ngpus": 1, "nodearray": "gpu"}]
     job = waiting("7", constraints=asked, **{"node-count": 2})

@@ -234,6 +234,8 @@ def _job(seen: _Seen, set_aside: SetAside) -> TraceJob | None:
         set_aside.add(seen.name, "it had not ended when the journal did")
     elif seen.from_before:
         set_aside.add(seen.name, "it began before the journal did")
+    elif not seen.came <= seen.began < seen.ended:
+        set_aside.add(seen.name, "the clock was put back while it waited or ran")
     elif not cores:
         set_aside.add(seen.name, "the number of cores is unknown")
     else:
