@@ -252,6 +252,12 @@ def test_what_commands_expect(journal, tmp_path, azscale):
         assert (code in (1, 2), said in printed) == (True, True), printed
 
 
+def test_what_was_scrubbed_is_said_in_json_too(journal, tmp_path, azscale):
+    to = str(tmp_path / "to")
+    code, printed = azscale("journal", "scrub", journal, "--to", to, "-F", "json")
+    assert (code, json.loads(printed)) == (0, {"journal": to, "records": 3})
+
+
 def test_a_journal_that_is_written_while_it_is_sent_on(journal, tmp_path, azscale, monkeypatch):
     """What comes later is not in what is sent, as its names were not looked at."""
     from hpc.autoscale.journal.scrubbing import Aliases

@@ -83,7 +83,7 @@ class JournalCommands(CommandLine):
             journal or self._journal_of(config), skip_garbled=True, fixed=action == "scrub"
         )
         if action == "scrub":
-            _scrub(found, to, last)
+            _scrub(found, to, last, output_format)
         elif action == "diff":
             _print_differences(found, of, output_format)
         elif number is not None:
@@ -210,7 +210,9 @@ def _print_lines(lines: Iterable[str]) -> None:
         print(folded(line, sys.stdout))
 
 
-def _scrub(found: Journal, to: str | None, last: int | None) -> None:
+def _scrub(
+    found: Journal, to: str | None, last: int | None, output_format: OutputFormat | None
+) -> None:
     from hpc.autoscale.journal.scrubbing import Aliases
     from hpc.autoscale.replaying import remembered_before
 
@@ -237,8 +239,12 @@ def _scrub(found: Journal, to: str | None, last: int | None) -> None:
             if record.number == wanted and doors:
                 record.doors = {**doors, **record.doors}
             writer.write(names.record(record))
-    what = counted(max(0, count - first + 1), "record")
-    print(f"{to}: {what}, without names of hosts, jobs and users")
+    written = max(0, count - first + 1)
+    if output_format == "json":
+        json_dump({"journal": to, "records": written}, sys.stdout)
+        print()
+        return
+    print(f"{to}: {counted(written, 'record')}, without names of hosts, jobs and users")
 
 
 def _print_replayed(passes: Sequence[Replayed], unread: int) -> None:
