@@ -84,12 +84,21 @@ def _end_with_parent() -> None:
 
 
 def _play_here(play: Play, jobs: Sequence[TraceJob]) -> Measures:
-    """A run in a process of its own, which removes its files when it is told to end."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """A run in a process of its own, which removes its files when it is told to end, and ends: the
+    next run may have been handed to it by then, and nobody waits for that."""
+    before = signal.signal(signal.SIGTERM, _stop)
     try:
         return _play(play, jobs)
+    except KeyboardInterrupt:
+        os._exit(1)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _stop(number: int, _: object) -> None:
+    """End the run. Once is enough: a second signal would come while files are removed."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _play(
