@@ -361,6 +361,10 @@ def test_a_value_that_cannot_be_is_named_by_every_reader(journal, tmp_path, azsc
             {"lists": {"unsatisfied": {"set": [["a", {**DUMMY, "unit": 5}]]}}},
             "lists.unsatisfied: a.unit: expected a text, found 5",
         ),
+        (
+            {"lists": {"unsatisfied": {"set": [["a", {**DUMMY, "limit": {"a": 1}}]]}}},
+            "lists.unsatisfied: a.limit: expected a text, found {'a': 1}",
+        ),
         ({"config": {"clusters": [7]}}, "config.clusters[0]: expected an object, found 7"),
     ],
 )

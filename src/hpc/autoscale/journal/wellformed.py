@@ -256,5 +256,12 @@ _ROWS: dict[str, Check] = {
         state=_text,
         kind=_list,
     ),
-    "unsatisfied": _fields(("job", "missing", "unit"), job=_text, missing=_count, unit=_text),
+    "unsatisfied": _fields(
+        ("job", "missing", "unit"),
+        job=_text,
+        missing=_count,
+        unit=_text,
+        reason=_text,
+        limit=_text,
+    ),
 }
