@@ -316,6 +316,29 @@ def test_timeouts_that_go_together(config):
     check_config(config)
 
 
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"metrics": {"file": "/a/m", "health_file": "/a/./m"}},
+            "metrics.health_file: expected a file of its own, found that of metrics.file: /a/./m",
+        ),
+        (
+            {"lock_file": "/a/x", "nodehistorydb": "/a/x"},
+            "nodehistorydb: expected a file of its own, found that of lock_file: /a/x",
+        ),
+    ],
+)
+def test_two_keys_that_name_one_file(config, said):
+    """What one writes, the other would overwrite or take for damaged, in each pass."""
+    assert list(find_problems(config)) == [said]
+
+
+def test_files_that_are_none_may_be_named_twice():
+    check_config({"nodehistorydb": ":memory:", "requests_file": ":memory:", "lock_file": None})
+    check_config({"metrics": {"file": "/dev/null", "health_file": "/dev/null"}})
+
+
 def test_a_line_break_behind_a_pattern_is_no_end():
     """As in JSON Schema, and not as in Python."""
     with pytest.raises(ConfigurationException, match="idle_timeout: expected a number of seconds"):

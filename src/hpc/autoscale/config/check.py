@@ -8,6 +8,7 @@ the command line and the loop before they begin.
 import functools
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,13 @@ from hpc.autoscale.onpremises.hosts import find_mistakes
 from hpc.autoscale.redaction import is_secret, redact
 
 _MODIFIERS = ("add", "subtract", "multiply", "divide", "divide_floor")
+
+# Keys of the files that passes write, each of which is overwritten as a whole or is a database.
+_WRITTEN = (
+    *("lock_file", "requests_file", "nodehistorydb", "gangsdb", "verdicts_file", "backoffdb"),
+    *("clustersdb", "requestsetsdb", "metrics.file", "metrics.health_file", "autostop.database"),
+)
+_SHARED_BY_ALL = (":memory:", "/dev/")
 
 # Integrations add keys of their own in these places ("" is the top), so only what looks like a typo
 # is refused there.
@@ -62,6 +70,7 @@ def find_problems(config: Mapping[str, Any]) -> Iterator[str]:
             yield from _find_modifiers(f"default_resources[{i}]", resource)
     if is_right:  # what is wrong by itself contradicts nothing
         yield from _find_contradictions(config)
+        yield from _find_shared_files(config)
         yield from find_mistakes(config.get("on_premises") or ())
         yield from find_conflicts(config)
 
@@ -215,6 +224,20 @@ def _find_contradictions(config: Mapping[str, Any]) -> Iterator[str]:
                 " and there is no autoscale.min_lifetime, found 0: a node would go before its work"
                 " begins"
             )
+
+
+def _find_shared_files(config: Mapping[str, Any]) -> Iterator[str]:
+    """A line about each key that names a file that another one has named: each would overwrite what
+    the other needs, or move it away as damaged."""
+    known: dict[str, str] = {}
+    for key in _WRITTEN:
+        section, _, name = key.rpartition(".")
+        path = ((config.get(section) or {}) if section else config).get(name)
+        if not (isinstance(path, str) and path) or path.startswith(_SHARED_BY_ALL):
+            continue
+        first = known.setdefault(os.path.normpath(path), key)
+        if first != key:
+            yield f"{key}: expected a file of its own, found that of {first}: {path}"
 
 
 def _seconds_of(key: str, config: Mapping[str, Any]) -> list[tuple[str, float]]:
