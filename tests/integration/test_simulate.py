@@ -321,6 +321,8 @@ def test_nothing_is_written_where_the_site_has_its_files(
         (["--region", "WestUS2"], "found 'WestUS2'; did you mean 'westus2'?"),
         (["--region", "West US 2"], "found 'West US 2'; did you mean 'westus2'?"),
         (["--eviction-hours", "5"], "--eviction-hours: expected --spot with it"),
+        (["--eviction-hours", "5", "--spot", "--fixed"], "and not --fixed: no node is evicted"),
+        (["--fixed", "--journal", "j"], "--journal: expected a loop, found --fixed without one"),
         (["--days", "-1"], "--days: expected days above 0, found -1"),
         (["--start", "-1"], "--start: expected days, 0 or more, found -1"),
         (["--start", "99"], "expected days with jobs"),

@@ -129,6 +129,8 @@ class SimulationCommands(CommandLine):
         if memory_unit and workload.form != "swf":
             raise CommandLineError(f"--memory-unit: expected SWF, found {workload.form}")
         if journal is not None:
+            if plays[0].fixed:
+                raise CommandLineError("--journal: expected a loop, found --fixed without one")
             plays[0] = replace(plays[0], journal=_new_directory(journal))
         with _ended_by_sigterm():
             found = play_all(plays, jobs, _progress(plays, jobs))
@@ -205,9 +207,13 @@ def _plays(
         plays += [play_of(changed(choice, text), workload) for text in compare]
     except ConfigurationException as problem:
         raise CommandLineError(str(problem)) from None
-    has_spot = any(array.spot for play in plays for array in play.nodearrays.values())
+    has_spot = any(
+        array.spot for play in plays if not play.fixed for array in play.nodearrays.values()
+    )
     if given.get("eviction_hours") is not None and not has_spot:
-        raise CommandLineError("--eviction-hours: expected --spot with it: no node is evicted")
+        raise CommandLineError(
+            "--eviction-hours: expected --spot with it, and not --fixed: no node is evicted"
+        )
     return plays
 
 
