@@ -366,6 +366,8 @@ def test_a_value_that_cannot_be_is_named_by_every_reader(journal, tmp_path, azsc
             "lists.unsatisfied: a.limit: expected a text, found {'a': 1}",
         ),
         ({"config": {"clusters": [7]}}, "config.clusters[0]: expected an object, found 7"),
+        ({"config": {"autoscale": -1}}, "config.autoscale: expected an object, found -1"),
+        ({"config": {"on_premises": [7]}}, "config.on_premises[0]: expected an object, found 7"),
     ],
 )
 def test_what_later_passes_build_on_takes_them_with_it(journal, tmp_path, azscale, value, said):

@@ -219,7 +219,7 @@ _DOORS = _fields(
     validated=_fields(gone=_list, failed=_list),
     driver=_text,
 )
-_CONFIG = _fields(clusters=_clusters)
+_CONFIG = _fields(clusters=_clusters, autoscale=_object, on_premises=_objects)
 _REST = _fields(decided=_each(_DECIDED), did=_DID, doors=_DOORS)
 
 _BUCKET = _fields(definition=_object)
