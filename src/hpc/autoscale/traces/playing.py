@@ -54,9 +54,8 @@ RESTS_FOR = 86400.0
 """What has failed may be tried again at any time within so many seconds, without an event."""
 
 LONGEST_REST = 30 * 86400.0
-"""A run ends where no job has come or ended for so many seconds, or for as long as jobs came: a job
-that is longer than its spot nodes live would go on for ever. One that was never cut short is waited
-for."""
+"""A run ends where no job has come or ended for so many seconds, or for as long as jobs came, those
+that were cut short left out: one that is longer than its spot nodes live would go on for ever."""
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ class Scheduler:
         self.finished: list[Task] = []
         self.changes = 0
         self._starts = 0
+        self._progress = 0.0
         self._ends: list[tuple[float, int, Run]] = []
         self._expected: list[tuple[float, int, Run]] = []
         self._by_free: dict[int, dict[TraceHost, None]] = {}
@@ -168,11 +169,10 @@ class Scheduler:
 
     @property
     def last_progress(self) -> float:
-        """When the last job ended, or will end of those that run and were never cut short; 0 where
-        there is none."""
-        times = [task.ended or 0.0 for task in self.finished[-1:]]
-        times += [run.ends for run in self.running.values() if not run.task.lost]
-        return max(times, default=0.0)
+        """When the last job ended, or will end, of those that were never cut short; 0 where there
+        is none."""
+        running = self.running.values()
+        return max((run.ends for run in running if not run.task.lost), default=self._progress)
 
     def _is_on(self, run: Run) -> bool:
         return self.running.get(run.task.number) is run
@@ -184,6 +184,8 @@ class Scheduler:
             run = heapq.heappop(self._ends)[2]
             self._release(run)
             run.task.ended = run.ends
+            if not run.task.lost:
+                self._progress = run.ends
             self.finished.append(run.task)
             ended = True
         if ended:
