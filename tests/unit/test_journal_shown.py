@@ -77,6 +77,19 @@ def test_what_is_wrong_with_a_pass_is_on_its_line(journal, azscale):
     assert lines[3].split()[-1] == "failed"
 
 
+def test_a_pass_in_words_says_which_nodes_have_joined(tmp_path, azscale):
+    """Those that had not in the pass before: a loop hands all over in each."""
+    passes = [a_pass_record(n, NODES) for n in (1, 2, 3)]
+    for record, joined in zip(passes, (["htc-1"], ["htc-1", "htc-2"], ["htc-1"]), strict=True):
+        record.did["joined"] = joined
+    path = written(tmp_path / "j", *passes)
+    said = []
+    for number in (1, 2, 3):
+        lines = azscale("journal", "show", path, "--pass", number)[1].splitlines()
+        said.append([line for line in lines if line.startswith("joined")])
+    assert said == [["joined: 1 node (htc-1)"], ["joined: 1 node (htc-2)"], []]
+
+
 def test_a_pass_in_words_has_all_that_went_wrong(journal, azscale):
     """Each kind under its own head, and long lists cut short."""
     _, printed = azscale("journal", "show", journal, "--pass", 2)

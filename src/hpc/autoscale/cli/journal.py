@@ -121,14 +121,20 @@ class JournalCommands(CommandLine):
         print_rows(showing.COLUMNS, rows, sys.stdout, output_format or "table", table_width())
 
     def _show_one(self, found: Journal, number: int, output_format: OutputFormat | None) -> None:
-        record = next((each for each in found if each.number == number), None)
+        before: PassRecord | None = None
+        record: PassRecord | None = None
+        for each in found:
+            if each.number == number:
+                record = each
+                break
+            before = each
         if record is None:
             raise found.without(f"pass {number}")
         if output_format == "json":
             json_dump(showing.to_json(record), sys.stdout)
             print()
         else:
-            _print_lines(showing.in_words(record))
+            _print_lines(showing.in_words(record, before))
 
     def replay_parser(self, parser: ArgumentParser) -> None:
         """Options of replay."""

@@ -13,6 +13,7 @@ from hpc.autoscale.explaining.noted import causes_noted, nearest_noted
 from hpc.autoscale.explaining.words import how_jobs_wait
 from hpc.autoscale.journal.changes import given
 from hpc.autoscale.journal.records import READ, PassRecord, as_written
+from hpc.autoscale.plaintext import shorten
 
 COLUMNS = ("pass", "at", "nodes", "jobs", "waiting", "create", "join", "drain", "delete", "said")
 _SHOWN_AT_MOST = 5
@@ -23,12 +24,17 @@ def rows(records: Iterable[PassRecord], before: PassRecord | None = None) -> lis
     """What there is to say of passes in their order, a line each, by `COLUMNS`. `before`: the one
     before the first of them. Of the nodes that joined, those count that had not joined in the pass
     before: a loop hands all over in each."""
-    found, known = [], set(before.names("joined") if before else ())
+    found = []
     for record in records:
-        joined = record.names("joined")
-        found.append(_row(record, len(set(joined) - known)))
-        known = set(joined)
+        found.append(_row(record, len(_joined(record, before))))
+        before = record
     return found
+
+
+def _joined(record: PassRecord, before: PassRecord | None) -> list[str]:
+    """The nodes that joined, and had not in the pass before."""
+    known = set(before.names("joined") if before else ())
+    return [name for name in dict.fromkeys(record.names("joined")) if name not in known]
 
 
 def _row(record: PassRecord, joined: int) -> list[Any]:
@@ -73,8 +79,8 @@ def to_json(record: PassRecord) -> dict[str, Any]:
     return found
 
 
-def in_words(record: PassRecord) -> list[str]:
-    """A pass, line by line."""
+def in_words(record: PassRecord, before: PassRecord | None = None) -> list[str]:
+    """A pass, line by line. `before`: the pass before it, whose nodes that joined are left out."""
     by = record.by
     took = record.did.get("duration")
     seconds = f", {took:.1f} s" if isinstance(took, int | float) else ""
@@ -86,6 +92,9 @@ def in_words(record: PassRecord) -> list[str]:
         "decided:" if record.decided else "decided: nothing",
     ]
     said += _some(_decision(each) for each in record.decided)
+    joined = _joined(record, before)
+    if joined:
+        said.append(f"joined: {counted(len(joined), 'node')} ({shorten(joined)})")
     if record.did.get("ended_by"):
         said.append(f"ended by: {record.did['ended_by']}")
     waiting = causes_noted(record.did.get("unsatisfied") or (), record.set_aside)
