@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import random
+import sys
 import zlib
 from dataclasses import replace
 
@@ -78,6 +79,19 @@ def test_it_decides_the_same_again(journal, tmp_path):
     """At another time, in another order of ids, without a cluster or a scheduler."""
     clock.use_clock(clock.Clock())
     is_same(journal, 6)
+
+
+def test_jobs_that_want_as_much_as_there_is(run, scheduler, now, tmp_path):
+    """However a driver says that: as the greatest number that it knows, or none below 0."""
+    scheduler.jobs = [
+        Job("all", {"ncpus": 1}, iterations=sys.maxsize),
+        Job("every", {"ncpus": 1}, node_count=sys.maxsize, packing_strategy="scatter"),
+        Job("none", {"ncpus": 1}, iterations=-1),
+    ]
+    for _ in range(2):
+        run(**ON)
+        now.sleep(60)
+    is_same(tmp_path / "journal", 2)
 
 
 def test_what_came_of_telling_why_jobs_wait_is_the_drivers_business(run, scheduler, now, tmp_path):

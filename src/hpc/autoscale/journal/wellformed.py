@@ -21,7 +21,7 @@ Check = Callable[[Any, str], None]
 """Raises JournalError for a value that cannot be; the second argument is where it is."""
 
 _MOST = 2**53
-"""No number in a record is as large."""
+"""No time and no price in a record is as large."""
 _MOST_COUNTED = 10**300
 """No count is; somebody may want more of something than there can be, and counts are whole."""
 
@@ -65,6 +65,11 @@ def _number(value: Any, where: str) -> None:
     # neither NaN nor what is infinite is less than anything
     if not isinstance(value, int | float) or not abs(value) < _MOST:
         _refuse(where, "a number", value)
+
+
+def _whole(value: Any, where: str) -> None:
+    if not isinstance(value, int) or not abs(value) < _MOST_COUNTED:
+        _refuse(where, "a whole number", value)
 
 
 def _count(value: Any, where: str) -> None:
@@ -238,9 +243,9 @@ _ROWS: dict[str, Check] = {
     "jobs": _fields(
         name=_text,
         kind=_text,
-        iterations=_number,
-        iterations_remaining=_number,
-        node_count=_number,
+        iterations=_whole,
+        iterations_remaining=_whole,
+        node_count=_whole,
         constraints=_list,
         executing_hostnames=_list,
     ),
