@@ -278,6 +278,18 @@ def test_a_copy_of_a_node_stands_for_it(run, scheduler, cluster, now):
     assert (len(summary.deleted), summary.notes) == (3, ())
 
 
+@pytest.mark.parametrize("home", [None, 7, b"/tmp"])
+def test_a_directory_that_is_no_path_is_named(cluster, scheduler, monkeypatch, home):
+    """Before anything is looked for there."""
+    monkeypatch.setattr(FakeScheduler, "autoscale_home", home)
+    loop = Autoscaler({"cluster_name": "clusty", "_mock_bindings": cluster}, scheduler)
+    said = r"FakeScheduler\.autoscale_home: expected the path of a directory, found "
+    with pytest.raises(AutoscaleError, match=said):
+        loop.run_once()
+    with pytest.raises(AutoscaleError, match=said):
+        GridCLI(scheduler, cluster).jobs({"cluster_name": "clusty", "_mock_bindings": cluster})
+
+
 def test_commands_say_the_same(cluster, scheduler):
     """A line, and not a traceback."""
 

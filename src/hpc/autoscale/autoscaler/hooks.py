@@ -8,6 +8,7 @@ nodes are called by `Faults.nodes` in the loop.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -56,10 +57,15 @@ def checked_driver(driver: object) -> SchedulerDriver:
 
 
 def prepared_config(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with what the driver adds to it."""
+    """The configuration with what the driver adds to it. HookError also for a driver whose
+    directory is no path."""
     found: object = ask(driver.preprocess_config, config)
     if not isinstance(found, Mapping):
         raise _error(driver.preprocess_config, "the configuration, a dict,", found)
+    home: object = driver.autoscale_home
+    if not isinstance(home, str | os.PathLike):
+        whose = f"{type(driver).__name__}.autoscale_home"
+        raise HookError(f"{whose}: expected the path of a directory, found {short(home)}")
     return found if isinstance(found, dict) else dict(found)
 
 
