@@ -1,5 +1,6 @@
 """The repeated autoscaler: pauses, failures, stopping."""
 
+import json
 import math
 import os
 import threading
@@ -15,6 +16,7 @@ from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.ccbindings.pacing import NOTICE_WITHIN
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
+from hpc.autoscale.journal import Journal
 from hpc.autoscale.util import NullSingletonLock, SingletonFileLock, new_loop_lock
 
 
@@ -153,6 +155,36 @@ def test_retry_after_of_a_failed_pass_is_honoured(autoscaler, diary, scheduler):
     scheduler.failing["read"] = Throttled("https://cc", 429, "slow down", 1000.0, "later")
     autoscaler.run_forever(15, should_stop=after(2, diary))
     assert pauses(diary) == [1000]
+
+
+class NoText(Exception):
+    """As of a library whose errors are made in a way that their `__str__` did not expect."""
+
+    def __str__(self):
+        raise AttributeError("no response")
+
+
+class NoRetryAfter(Exception):
+    """As of one that looks for a header in a reply that never came."""
+
+    @property
+    def retry_after(self):
+        raise KeyError("Retry-After")
+
+
+@pytest.mark.parametrize("kind", [NoText, NoRetryAfter])
+@pytest.mark.parametrize("hook", ["read", "validate_nodes", "add_nodes_to_cluster"])
+def test_an_error_that_cannot_say_anything_ends_no_loop(autoscaler, diary, scheduler, kind, hook):
+    """It is named by its type, in the journal as well."""
+    autoscaler.config["journal"] = {}
+    scheduler.failing[hook] = kind()
+    assert autoscaler.run_forever(15, should_stop=after(2, diary)) == 2
+    failed = [message for message, _, _ in diary.failures]
+    failed += [each.message for summary in diary.summaries for each in summary.errors]
+    name = kind.__name__
+    assert failed and all(name in message for message in failed)
+    first, second = Journal(scheduler.autoscale_home + "/journal")
+    assert name in json.dumps(first.did) and name in json.dumps(second.did)
 
 
 @pytest.mark.parametrize("said", ["30", True, math.inf, 10**400, -30])

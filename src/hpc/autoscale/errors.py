@@ -96,7 +96,7 @@ class CycleCloudError(AutoscaleError):
 def one_line(error: BaseException, is_published: bool = False) -> str:
     """An error as one line. Those made for people explain themselves; others are given with their
     type. `is_published`: with what is in the text because programs look for it."""
-    said = str(error)
+    said = text_of(error)
     if isinstance(error, AutoscaleError) and not is_published:
         said = error.in_words()
     text = on_one_line(" ".join(said.split()))
@@ -107,8 +107,16 @@ def one_line(error: BaseException, is_published: bool = False) -> str:
 
 def with_type(error: BaseException) -> str:
     """An error as one line behind its type, for where nothing else tells what it is about."""
-    text = on_one_line(" ".join(str(error).split()))
+    text = on_one_line(" ".join(text_of(error).split()))
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def text_of(error: BaseException) -> str:
+    """What an error says; nothing where it cannot, as its `__str__` fails."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - it is the code of others
+        return ""
 
 
 def _explains_itself(error: BaseException) -> bool:
@@ -126,7 +134,7 @@ def while_doing(error: BaseException, what: str) -> None:
 def one_line_and_where(error: BaseException, known: str = "", is_published: bool = False) -> str:
     """An error as one line, behind what was being done, where that was noted. `known`: what is said
     of that anyway; `is_published`: as for `one_line`."""
-    doing = "".join(getattr(error, _DOING, ()))
+    doing = "".join(vars(error).get(_DOING, ()))
     said = one_line(error, is_published)
     return f"{doing}: {said}" if doing and not known.startswith(doing) else said
 

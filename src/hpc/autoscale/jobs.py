@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.errors import AutoscaleError, check_kinds, one_line
+from hpc.autoscale.errors import AutoscaleError, check_kinds, one_line, text_of
 from hpc.autoscale.job.job import Job
 
 Entry = TypeVar("Entry")
@@ -126,7 +126,7 @@ def _name(entry: Entry, number: int, name: Callable[[Entry], str]) -> str:
 def _reason(error: Exception, name: str) -> str:
     """An error as one line, without the name of the job, which is said anyway."""
     # what `Job` raises for arguments of a wrong kind is made for people
-    said = " ".join(str(error).split()) if isinstance(error, AssertionError) else ""
+    said = " ".join(text_of(error).split()) if isinstance(error, AssertionError) else ""
     return (said or one_line(error)).removeprefix(f"job {name}: ")
 
 

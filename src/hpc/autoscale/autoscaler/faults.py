@@ -84,7 +84,10 @@ def _function_of(handler: Any) -> Any:
 def _retry_after(error: Exception | str) -> float | None:
     """After how many seconds to come back, as an error says it; None of one that does not. Errors
     of a driver's own libraries may have anything of that name."""
-    found = getattr(error, "retry_after", None)
+    try:
+        found = getattr(error, "retry_after", None)
+    except Exception:  # noqa: BLE001 - nothing was said
+        return None
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         return None
     return float(found) if 0 <= found <= LONGEST_ASKED else None

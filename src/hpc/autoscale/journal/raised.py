@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.ccbindings import errors as _of_clusters
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, text_of
 
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -20,7 +20,7 @@ def as_json(error: BaseException) -> dict[str, Any]:
     """An error: its type, its arguments as far as they are plain, its text, and its attributes."""
     return {
         "type": type(error).__name__,
-        "text": str(error),
+        "text": text_of(error),
         "args": [each if isinstance(each, _PLAIN) else str(each) for each in error.args],
         "known": {k: v for k, v in vars(error).items() if isinstance(v, _PLAIN)},
     }
