@@ -278,7 +278,7 @@ def test_a_copy_of_a_node_stands_for_it(run, scheduler, cluster, now):
     assert (len(summary.deleted), summary.notes) == (3, ())
 
 
-@pytest.mark.parametrize("home", [None, 7, b"/tmp"])
+@pytest.mark.parametrize("home", [None, 7, b"/tmp", ""])
 def test_a_directory_that_is_no_path_is_named(cluster, scheduler, monkeypatch, home):
     """Before anything is looked for there."""
     monkeypatch.setattr(FakeScheduler, "autoscale_home", home)

@@ -63,7 +63,7 @@ def prepared_config(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str
     if not isinstance(found, Mapping):
         raise _error(driver.preprocess_config, "the configuration, a dict,", found)
     home: object = driver.autoscale_home
-    if not isinstance(home, str | os.PathLike):
+    if not (isinstance(home, str | os.PathLike) and str(home)):
         whose = f"{type(driver).__name__}.autoscale_home"
         raise HookError(f"{whose}: expected the path of a directory, found {short(home)}")
     return found if isinstance(found, dict) else dict(found)
