@@ -4,6 +4,8 @@ import gc
 import io
 import json
 import pickle
+import re
+from array import array
 
 import pytest
 
@@ -363,3 +365,14 @@ def test_iterations_that_remain_are_a_whole_number(left):
     job.iterations_remaining = left
     with pytest.raises(AssertionError, match="job a: expected iterations_remaining to be int"):
         new_demand_calculator(a_config(a_cluster(htc={"Standard_F4s_v2": 2}))).add_job(job)
+
+
+def test_numbers_of_numpy_are_what_they_are():
+    """Its floats are Python's, and what is none of those is named as it was given, not by its
+    bytes."""
+    numpy = pytest.importorskip("numpy")
+    job = Job("7", {"ncpus": numpy.float64(2.0)})
+    assert job.to_dict()["constraints"] == Job("7", {"ncpus": 2.0}).to_dict()["constraints"]
+    for given in (numpy.int64(2), numpy.array([2]), array("d", [2.0]), bytearray(b"2")):
+        with pytest.raises(ConstraintError, match=re.escape(f"found {given!r}")):
+            Job("7", {"ncpus": given})

@@ -442,16 +442,15 @@ def _understand(constraints: Any) -> Compiled:
     # values are equal
     try:
         text = dumps(constraints, 2)
-    except ValueError:  # an object
+        return _of_text(text, parsers) or compile_constraints(get_constraints(loads(text)))
+    except (ValueError, ConstraintError):  # an object; one with a buffer is written as its bytes
         if not is_plain(constraints):
             # told apart by their address, which may be used again
             return compile_constraints(get_constraints(constraints))
-        values = _PlainValues([freeze(constraints)])
-        values.given = constraints
-        shared = _of_values(values, parsers)
-        return shared or compile_constraints(get_constraints(deepcopy(constraints)))
-    shared = _of_text(text, parsers)
-    return shared or compile_constraints(get_constraints(loads(text)))
+    values = _PlainValues([freeze(constraints)])
+    values.given = constraints
+    shared = _of_values(values, parsers)
+    return shared or compile_constraints(get_constraints(deepcopy(constraints)))
 
 
 class _PlainValues(tuple[Any]):
