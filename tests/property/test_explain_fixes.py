@@ -296,6 +296,12 @@ def test_fixes_that_promised_too_much(seed, name):
     hold_fixes_against_passes(Case(seed), seed, Counter(), [name])
 
 
+def test_a_spot_quota_is_raised_wherever_it_is_shown():
+    """Searches at the least cost look at all limits of a bucket, also at those that show another
+    one."""
+    hold_fixes_against_passes(Case(142, "cost"), 142, Counter(), ["j4"])
+
+
 @pytest.mark.parametrize(("seed", "name"), TOO_LITTLE)
 def test_fixes_that_promised_too_little(seed, name):
     """A scattered job ahead is no gang: it asks for no placement group."""
