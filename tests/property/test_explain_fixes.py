@@ -297,8 +297,8 @@ def test_fixes_that_promised_too_much(seed, name):
 
 
 def test_a_spot_quota_is_raised_wherever_it_is_shown():
-    """Searches at the least cost look at all limits of a bucket, also at those that show another
-    one."""
+    """Searches at the least cost go by the limits that are charged, and not by what shows one of
+    them once more."""
     hold_fixes_against_passes(Case(142, "cost"), 142, Counter(), ["j4"])
 
 

@@ -35,10 +35,7 @@ _WORTH_WHILE = 8
 _PLENTY = 2**40
 _MOST_DOUBLED = 12
 _MOST_ROUNDS = 3
-_SPOT = "Spot("
-_SHOWN_QUOTA = "Spot"
-"""Where others have a family's quota, spot nodes show that of their region once more."""
-_QUOTAS = ("Region(", _SPOT, "VM Family(")
+_QUOTAS = ("Region(", "Spot(", "VM Family(")
 _STATED = (*_QUOTAS, "Cluster", "NodeArray(")
 _GROUP = "PlacementGroup("
 
@@ -158,9 +155,7 @@ class Level:
             id(copied): (copied, bucket.vcpu_count)
             for bucket, at in every
             for part, copied in at.items()
-            if part is self.limit
-            or (self.is_group and part.name.startswith(_GROUP))
-            or (part.name == _SHOWN_QUOTA and self.limit.name.startswith(_SPOT))
+            if part is self.limit or (self.is_group and part.name.startswith(_GROUP))
         }
         for limit, cores in raised.values():
             self._raise(limit, amount, cores)

@@ -312,7 +312,7 @@ class _ProblemBuilder:
         cost = self._beyond(candidate) if price is None else price
         room = min((limit.room(candidate.cores) for limit in candidate.limits), default=NO_LIMIT)
         room = max(0, room - candidate.reserved)
-        limits = tuple(self._limit(limit) for limit in candidate.limits)
+        limits = tuple(self._limit(limit) for limit in candidate.charged)
         alike: dict[NodeShape, list[int]] = {}
         for position, shape in enumerate(candidate.shapes):
             if shape is not None:
