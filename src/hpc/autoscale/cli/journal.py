@@ -122,13 +122,11 @@ class JournalCommands(CommandLine):
 
     def _show_one(self, found: Journal, number: int, output_format: OutputFormat | None) -> None:
         before: PassRecord | None = None
-        record: PassRecord | None = None
-        for each in found:
-            if each.number == number:
-                record = each
+        for record in found:
+            if record.number == number:
                 break
-            before = each
-        if record is None:
+            before = record
+        else:
             raise found.without(f"pass {number}")
         if output_format == "json":
             json_dump(showing.to_json(record), sys.stdout)
