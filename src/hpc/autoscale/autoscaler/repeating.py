@@ -65,11 +65,10 @@ def run_repeatedly(
         outcome = _outcome(run_once, is_first=not passes)
         passes += 1
         pause = max(interval, outcome.retry_after or 0.0)
-        if isinstance(outcome, PassError) and outcome.is_skip:
-            _tell(reporter, outcome, failures, pause)
-        elif isinstance(outcome, PassError):
-            failures += 1
-            pause = max(pause, doubled(max(interval, 1.0), failures, MAX_PAUSE))
+        if isinstance(outcome, PassError):
+            if not outcome.is_skip:
+                failures += 1
+                pause = max(pause, doubled(max(interval, 1.0), failures, MAX_PAUSE))
             _tell(reporter, outcome, failures, pause)
         else:
             failures = 0

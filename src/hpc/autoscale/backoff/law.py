@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from hpc.autoscale.backoff.causes import FailureKind
+from hpc.autoscale.ccbindings.pacing import doubled
 
 MAX_LEVEL = 30
 
@@ -110,7 +111,7 @@ def failed(
     if not known.level and cause in OF_SINGLE_NODES and streak < policy.boot_failures:
         return replace(now_known, until=failed_at)
     level = min(MAX_LEVEL, known.level + 1)
-    nominal = min(policy.longest(cause), policy.first[cause] * 2.0 ** (level - 1))
+    nominal = doubled(policy.first[cause], level - 1, policy.longest(cause))
     delay = min(policy.ceiling, max(known.delay, nominal * (1.0 - policy.jitter * draw())))
     until = max(known.until, at + delay)
     return replace(now_known, level=level, delay=delay, until=until, passed=0)
