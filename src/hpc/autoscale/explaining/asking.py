@@ -10,6 +10,7 @@ with the same `Hypothesis` (`AskAgain`), or of a job alone a pass up to its turn
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from hpc.autoscale.explaining.supposing import Changeable, Supposition
@@ -233,8 +234,8 @@ class Queue:
 
     def _place(self, trial: Supposition, start: int, end: int) -> None:
         """Place the jobs of some turns on a trial."""
-        for compiled, request in self._demands_before(end)[start:end]:
-            if request.units > 0 and trial.place(compiled, request) is None:
+        for demand, alike in groupby(self._demands_before(end)[start:end]):
+            if demand[1].units > 0 and not trial.place_in_turn(*demand, len(list(alike))):
                 self._is_exact = False
 
     def _demands_before(self, turn: int) -> list[tuple[Compiled, Request]]:

@@ -20,7 +20,7 @@ from hpc.autoscale.packing.amounts import Quantity
 from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.limits import Limit
-from hpc.autoscale.packing.plan import NOTHING, Plan, Request, opened_of
+from hpc.autoscale.packing.plan import NOTHING, ONE_SLOT, Plan, Request, opened_of
 from hpc.autoscale.packing.planner import Planner, copied_planner
 from hpc.autoscale.shown import Unit
 
@@ -161,6 +161,20 @@ class Supposition:
             self._refused.add((compiled, request))
         return plan
 
+    def place_in_turn(self, compiled: Compiled, request: Request, jobs: int) -> bool:
+        """Place so many demands that are alike, one after another; False where the engine alone
+        cannot answer."""
+        cursor = self._cursor(compiled)
+        if request == ONE_SLOT and cursor is not None and _takes_the_same(cursor):
+            # as one demand for as many slots they lie on the same nodes, unless each wants a node
+            # of its own, and to plan that takes far less time
+            plan = self._planner.plan(cursor, Request(jobs), explain=False)
+            if not any(step.after.closed for step in plan.steps):
+                self._planner.apply(plan)
+                return True
+        plans = [self.place(compiled, request) for _ in range(jobs)]
+        return None not in plans
+
     def stays_refused(self, compiled: Compiled) -> bool:
         """Whether a demand for which there is no room has none later either, whatever is placed
         meanwhile."""
@@ -197,3 +211,9 @@ class Supposition:
                 return None
             total += each * nodes
         return total
+
+
+def _takes_the_same(cursor: Cursor) -> bool:
+    """Whether each unit takes the same of any node, and goes to the first that has it, however many
+    follow."""
+    return cursor.monotone and not cursor.orders_by_need and cursor.expr.most_modes() == 1

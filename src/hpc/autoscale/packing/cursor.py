@@ -21,9 +21,8 @@ from hpc.autoscale.packing.shares import InTurn, NodeShare, in_turn
 
 # so many nodes are looked at one by one before the tree is asked: most often it is one of them
 _NEAR = 64
-# while no more shapes are known to refuse: a first look takes longer than to ask the tree
-_FEW = 24
-_NEAR_WHILE_NEW = 2
+# at most so many shapes that were not met before: a first look takes longer than to ask the tree
+_FEW = 8
 _MOST_ORDERS = 1_000
 
 
@@ -299,23 +298,25 @@ class Cursor:
 
     def _seek(self, index: int, start: int = -1) -> tuple[int, NodeShape] | None:
         is_first = start < 0
-        if is_first:
-            if not self._alive[index]:
-                return None
-            start = self.first[index]
+        if is_first and not self._alive[index]:
+            return None
+        start = self.first[index] if is_first else start
         shapes, takes, refused = self.candidates[index].shapes, self._after_one, self._refused
         size = len(shapes)
-        few = _NEAR if len(refused) > _FEW else _NEAR_WHILE_NEW
         if self._needs[index] is None:
             start = self._next_with_room(index, start)
         while 0 <= start < size:
-            near = start + few
+            near, left = start + _NEAR, _FEW
             for shape in filterfalse(refused.__contains__, shapes[start:near]):
                 if shape is not None and (shape in takes or self._meet(shape, index)):
                     position = shapes.index(shape, start)
                     if is_first:
                         self.first[index] = position
                     return position, shape
+                left -= 1
+                if not left:
+                    near = shapes.index(shape, start) + 1
+                    break
             start = self._next_with_room(index, near) if near < size else -1
         if is_first:
             self._alive[index] = 0
