@@ -45,7 +45,7 @@ def missing(text):
 
 
 def test_there_is_a_recipe_for_each_usual_change():
-    """Seven of them."""
+    """Eight of them."""
     assert list(RECIPES) == [
         "Change how a job is placed on an existing node",
         "Add a limit kind",
@@ -54,6 +54,7 @@ def test_there_is_a_recipe_for_each_usual_change():
         "Add a CLI verb",
         "Add an order policy",
         "Add a driver hook",
+        "Add a file in which passes remember things",
     ]
 
 

@@ -124,6 +124,22 @@ def test_what_is_in_back_off_is_not_asked_for(site):
     assert "back-off" in found.summary.unsatisfied[0].reason
 
 
+def test_what_was_held_back_before_back_offs_were_switched_off_is_asked_for(site):
+    """With null in the place of the file, what there is in the one beside the history holds no
+    longer, neither in a pass nor in what is said of it."""
+    one = site()
+    one.worlds[""].cloud.set_capacity("westus2", {F4: 0})
+    one.queue.jobs["a"] = Queued({"ncpus": 4, "node.vm_size": F4}, slots=2)
+    for _ in range(2):
+        one.run()
+        one.after(30)
+    assert [row for row in rows(one.foreseen()) if row[0] == "create"] == []
+    one.config["backoffdb"] = None
+    found = [row for row in rows(one.foreseen()) if row[0] == "create"]
+    assert found == [("create", f"htc/{F4}", 2)]
+    assert len(one.run().created) == 2
+
+
 def test_a_dynamic_array_whose_nodearray_is_in_back_off(site, tmp_path):
     """Is tried with one node when the rest is over: what both are charged to is charged once."""
     one = site()

@@ -301,16 +301,6 @@ def wants_lock(config: Mapping[str, Any]) -> bool:
     return bool(lock_file_of(config, "by default")) and not config.get("read_only")
 
 
-def history_file_of(config: Mapping[str, Any], home: str) -> str:
-    """The file of the node history: the one that a configuration names, or one in `home`."""
-    return str(config.get("nodehistorydb") or os.path.join(home, "nodehistory.db"))
-
-
-def directory_of_files(config: Mapping[str, Any], home: str) -> str:
-    """Where the node history is, and what is remembered beside it."""
-    return os.path.dirname(os.path.abspath(history_file_of(config, home)))
-
-
 def take_lock(path: str, config: Mapping[str, Any]) -> SingletonLock:
     """The lock on a file and that of the cluster of the configuration, both or none.
 

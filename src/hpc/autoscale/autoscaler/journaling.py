@@ -15,7 +15,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import metering
 from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.util import directory_of_files
+from hpc.autoscale.statefiles import directory_of_files
 
 if TYPE_CHECKING:
     from hpc.autoscale.autoscaler.passes import Pass

@@ -54,16 +54,19 @@ from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.regions import with_weights
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH
-from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import muted
 from hpc.autoscale.results.verdicts import Verdict
-from hpc.autoscale.util import SingletonLock, directory_of_files, partition
+from hpc.autoscale.statefiles import (
+    REQUEST_SETS,
+    REQUESTS,
+    STATE_FILES,
+    directory_of_files,
+    is_kept,
+    path_of,
+)
+from hpc.autoscale.util import SingletonLock, partition
 from hpc.autoscale.workers import WorkerJob, prepare
 
-REQUESTS_FILE = "requests.db"
-BACKOFF_FILE = "backoff.db"
-CLUSTERS_FILE = "clusters.db"
-GANGS_FILE = "gangs.db"
 VERDICTS_FILE = "verdicts.json"
 CAUSES_LOGGED = 50
 """Reasons why jobs wait that one pass writes to the log at most, or works out before it deletes."""
@@ -232,7 +235,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     wanted = functools.cache(lambda: hooks.wanted_arrays(driver, config))
     config = {
         **config,
-        "requestsetsdb": store_path(config, driver.autoscale_home),
+        REQUEST_SETS.key: path_of(REQUEST_SETS, config, driver.autoscale_home),
         DRIVERS_WISH: (driver.name, wanted),
     }
     config = with_weights(config, functools.partial(_current_weights, driver))
@@ -241,10 +244,9 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     directory = directory_of_files(config, driver.autoscale_home)
     if not os.path.isdir(directory):
         return config
-    config.setdefault("backoffdb", os.path.join(directory, BACKOFF_FILE))
-    if config.get("clusters"):
-        config.setdefault("clustersdb", os.path.join(directory, CLUSTERS_FILE))
-    config.setdefault("gangsdb", os.path.join(directory, GANGS_FILE))
+    for file in STATE_FILES:
+        if file.may_be_off and is_kept(file, config):
+            config[file.key] = path_of(file, config, driver.autoscale_home)
     config.setdefault("verdicts_file", os.path.join(directory, VERDICTS_FILE))
     return config if config.get("read_only") else with_requests_file(config, driver)
 
@@ -253,9 +255,9 @@ def with_requests_file(config: dict[str, Any], driver: SchedulerDriver) -> dict[
     """The configuration with the file in which requests outlive this process: the one that it
     names, or one beside the node history where there is such a directory."""
     directory = directory_of_files(config, driver.autoscale_home)
-    if config.get("requests_file") or not os.path.isdir(directory):
+    if config.get(REQUESTS.key) or not os.path.isdir(directory):
         return config
-    return {**config, "requests_file": os.path.join(directory, REQUESTS_FILE)}
+    return {**config, REQUESTS.key: path_of(REQUESTS, config, driver.autoscale_home)}
 
 
 def _current_weights(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, int]:

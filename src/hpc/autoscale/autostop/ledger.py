@@ -8,7 +8,6 @@ finds the node in the cluster counts it neither as surplus nor as somebody who w
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,10 +22,8 @@ from hpc.autoscale.autostop.decision import (
 )
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.sqlitefile import SqliteFile
-
-FILE = "autostop.db"
+from hpc.autoscale.statefiles import STOPS, path_of
 
 
 class LedgerError(AutoscaleError):
@@ -35,10 +32,7 @@ class LedgerError(AutoscaleError):
 
 def ledger_path(config: Mapping[str, Any], home: str) -> str:
     """The file: `database` of the section `autostop`, else beside the request sets."""
-    configured = (config.get("autostop") or {}).get("database")
-    if configured:
-        return str(configured)
-    return os.path.join(os.path.dirname(os.path.abspath(store_path(config, home))), FILE)
+    return path_of(STOPS, config, home)
 
 
 class Ledger(SqliteFile):

@@ -19,7 +19,8 @@ from hpc.autoscale.config.load import load_with_duplicates
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.rehearsal.state import files_of_state
-from hpc.autoscale.util import history_file_of, lock_file_of
+from hpc.autoscale.statefiles import HISTORY, path_of
+from hpc.autoscale.util import lock_file_of
 
 Config = dict[str, Any]
 
@@ -91,7 +92,7 @@ class Site:
         home = self.home(config)
         files = {
             "lock_file": lock_file_of(config, os.path.join(home, "lock.file")),
-            "nodehistorydb": history_file_of(config, home),
+            HISTORY.key: path_of(HISTORY, config, home),
             "requests_file": self.state["requests_file"],
         }
         return {key: os.path.abspath(str(path)) for key, path in files.items() if path}

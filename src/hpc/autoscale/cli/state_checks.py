@@ -19,6 +19,17 @@ from hpc.autoscale.node.requests import RequestFile
 from hpc.autoscale.onpremises.workers import HostStates
 from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.statefiles import (
+    BACKOFF,
+    CLUSTERS,
+    GANGS,
+    HISTORY,
+    HOSTS,
+    REQUEST_SETS,
+    REQUESTS,
+    STOPS,
+    WEIGHTS,
+)
 from hpc.autoscale.weights.current import WeightsFile
 
 
@@ -32,18 +43,18 @@ class DamagedFile(NamedTuple):
 
 
 _NEEDED: Mapping[str, Callable[[str], SqliteFile]] = {
-    "requests_file": RequestFile,
-    "requestsetsdb": RequestStore,
-    "on_premises": HostStates,
-    "weights": WeightsFile,
-    "autostop.database": Ledger,
+    REQUESTS.key: RequestFile,
+    REQUEST_SETS.key: RequestStore,
+    HOSTS.key: HostStates,
+    WEIGHTS.key: WeightsFile,
+    STOPS.key: Ledger,
 }
 _OTHERS: Mapping[str, Callable[[str], SqliteFile]] = {
-    "backoffdb": BackoffFile,
-    "gangsdb": GangFile,
-    "clustersdb": LastSeenFile,
+    BACKOFF.key: BackoffFile,
+    GANGS.key: GangFile,
+    CLUSTERS.key: LastSeenFile,
 }
-_OF_A_SECTION = ("on_premises", "weights")
+_OF_A_SECTION = (HOSTS.key, WEIGHTS.key)
 
 
 def damaged_files(state: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[DamagedFile]:
@@ -57,5 +68,5 @@ def damaged_files(state: Mapping[str, str], config: Mapping[str, Any]) -> Iterat
         except AutoscaleError as error:
             text = one_line(error)
             yield DamagedFile(key in _NEEDED, text, file.REMEDY in text)
-    if problem := problem_of(state["nodehistorydb"]):
+    if problem := problem_of(state[HISTORY.key]):
         yield DamagedFile(False, problem, True)

@@ -18,13 +18,14 @@ from hpc.autoscale.config.violations import Violation, find_violations
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.onpremises.hosts import find_mistakes
 from hpc.autoscale.redaction import is_secret, redact
+from hpc.autoscale.statefiles import STATE_FILES
 
 _MODIFIERS = ("add", "subtract", "multiply", "divide", "divide_floor")
 
 # Keys of the files that passes write, each of which is overwritten as a whole or is a database.
 _WRITTEN = (
-    *("lock_file", "requests_file", "nodehistorydb", "gangsdb", "verdicts_file", "backoffdb"),
-    *("clustersdb", "requestsetsdb", "metrics.file", "metrics.health_file", "autostop.database"),
+    *("lock_file", "verdicts_file", "metrics.file", "metrics.health_file"),
+    *(file.key for file in STATE_FILES if file.is_named),
 )
 _SHARED_BY_ALL = (":memory:", "/dev/")
 

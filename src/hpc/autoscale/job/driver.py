@@ -27,6 +27,7 @@ from hpc.autoscale.node.spare_groups import (
     add_default_placement_groups as add_default_placement_groups,
 )
 from hpc.autoscale.results.verdicts import Verdict
+from hpc.autoscale.statefiles import HISTORY, path_of
 from hpc.autoscale.util import NullSingletonLock, SingletonLock
 
 
@@ -201,7 +202,7 @@ class SchedulerDriver(ABC):
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
         """What nodes did, opened once: `nodehistorydb`, by default `<home>/nodehistory.db`."""
-        path = util.history_file_of(config, self.autoscale_home)
+        path = path_of(HISTORY, config, self.autoscale_home)
         key = (path, bool(config.get("read_only", False)))
         if key not in self.__histories:
             if not key[1]:

@@ -18,11 +18,18 @@ from typing import Any
 
 from hpc.autoscale.journal.records import NOTHING_TO_HIDE
 from hpc.autoscale.node.requests import file_of
-from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.workers import STATES_FILE
 from hpc.autoscale.redaction import Hiding, redact_texts
 from hpc.autoscale.sqlitefile import connect_to_read
-from hpc.autoscale.util import history_file_of
+from hpc.autoscale.statefiles import (
+    HISTORY,
+    HOSTS,
+    REQUEST_SETS,
+    REQUESTS,
+    STATE_FILES,
+    STOPS,
+    path_of,
+)
 
 Saved = dict[str, str]
 """The contents of files by the name that `paths_of` gives them, packed."""
@@ -30,30 +37,24 @@ Saved = dict[str, str]
 Stamp = dict[str, tuple[int, int, bytes]]
 """What tells a file from one that was written since."""
 
+# Names in a journal, by the key of the configuration of a pass that has the path.
 _KEYS = {
-    "nodehistorydb": "nodehistory.db",
-    "requests_file": "requests.db",
-    "requestsetsdb": "request-sets.db",
-    "backoffdb": "backoff.db",
-    "gangsdb": "gangs.db",
-    "clustersdb": "clusters.db",
-    STATES_FILE: "on-premises.db",
+    STATES_FILE if file is HOSTS else file.key: file.in_journal
+    for file in STATE_FILES
+    if file.in_journal and file is not STOPS
 }
-_WITH = {STATES_FILE: SECTION}
-LEDGER = "autostop.db"
+_WITH = {STATES_FILE: HOSTS.key}
+LEDGER = STOPS.in_journal
 _NO_DATABASE = b"this was no database"
 
 
 def paths_of(config: Mapping[str, Any], home: str) -> dict[str, str]:
     """The files of a pass, by the name that they have in a journal."""
-    given = {**config, "nodehistorydb": history_file_of(config, home)}
+    given = {**config, HISTORY.key: path_of(HISTORY, config, home)}
     found = {name: str(given[key]) for key, name in _KEYS.items() if given.get(key)}
-    if given.get("requests_file"):
-        found["requests.db"] = str(file_of(str(given["requests_file"])))
-    ledger = (config.get("autostop") or {}).get("database")
-    beside = found.get("request-sets.db") or found["nodehistory.db"]
-    found[LEDGER] = ledger or os.path.join(os.path.dirname(os.path.abspath(beside)), LEDGER)
-    return found
+    if given.get(REQUESTS.key):
+        found[REQUESTS.in_journal] = str(file_of(str(given[REQUESTS.key])))
+    return {**found, LEDGER: path_of(STOPS, config, home)}
 
 
 def stamp(paths: Mapping[str, str]) -> Stamp:
@@ -102,7 +103,7 @@ def saved(paths: Mapping[str, str], hiding: Hiding = NOTHING_TO_HIDE) -> Saved:
                 content = _with_texts(content, lambda text: _shown(text, hiding))
         except sqlite3.Error:
             text = content.decode("latin-1")
-            may_have = name == _KEYS["requestsetsdb"] or hiding(text) != text
+            may_have = name == REQUEST_SETS.in_journal or hiding(text) != text
             content = _NO_DATABASE if may_have else content
         found[name] = _packed(content)
     return found
@@ -190,7 +191,7 @@ def settings(config: Mapping[str, Any], directory: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         key: os.path.join(directory, name)
         for key, name in _KEYS.items()
-        if config.get(_WITH.get(key, key)) or key == "nodehistorydb"
+        if config.get(_WITH.get(key, key)) or key == HISTORY.key
     }
     found["autostop"] = {
         **(config.get("autostop") or {}),

@@ -8,7 +8,6 @@ has to be harmless, as it is for `systemctl start`.
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,8 +21,8 @@ from hpc.autoscale.commands import Ran, run_each
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.onpremises.hosts import OnPremisesHost
 from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.statefiles import HOSTS, path_of
 
-FILE = "on-premises.db"
 STATES_FILE = "_on_premises_states"
 """The entry of a configuration with the path of the file of states."""
 
@@ -127,8 +126,7 @@ def _backoff(text: str | None) -> Backoff | None:
 
 def states_file(config: Mapping[str, Any], home: str) -> str:
     """Where states are kept: beside the node history."""
-    history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
-    return os.path.join(os.path.dirname(os.path.abspath(history)), FILE)
+    return path_of(HOSTS, config, home)
 
 
 def known_states(config: Mapping[str, Any]) -> dict[str, HostState]:

@@ -29,8 +29,7 @@ from hpc.autoscale.journal.state import restore, settings
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.rehearsal.passing_on import PassingDriver
 from hpc.autoscale.replaying.doors import members_of, union_of
-
-_FILES = ("backoffdb", "clustersdb", "gangsdb", "requests_file", "requestsetsdb")
+from hpc.autoscale.statefiles import STATE_FILES
 
 
 def record_in(journal: Journal, number: int | None = None) -> PassRecord:
@@ -190,7 +189,7 @@ class RecordedSite:
         """A configuration with the files of this site in the place of its own. `_recorded`: its
         jobs are those of the journal."""
         kept = {key: value for key, value in config.items() if key != "journal"}
-        named = dict.fromkeys(_FILES, "of this site")
+        named = {file.key: "of this site" for file in STATE_FILES if file.is_named}
         return {**kept, **settings({**kept, **named}, self._directory.name), "_recorded": True}
 
     @property

@@ -15,38 +15,11 @@ from contextlib import closing, suppress
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
-from hpc.autoscale.autoscaler.learning import (
-    BACKOFF_FILE,
-    CLUSTERS_FILE,
-    GANGS_FILE,
-    REQUESTS_FILE,
-)
-from hpc.autoscale.autostop import ledger
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.node.requests import file_of
-from hpc.autoscale.onpremises.workers import FILE as HOSTS_FILE
-from hpc.autoscale.requestsets.store import FILE as REQUEST_SETS_FILE
-from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.sqlitefile import connect_to_read
-from hpc.autoscale.util import directory_of_files, history_file_of
-from hpc.autoscale.weights.current import FILE as WEIGHTS_FILE
+from hpc.autoscale.statefiles import REQUESTS, STATE_FILES, STOPS, is_kept, path_of
 
-HISTORY_FILE = "nodehistory.db"
-
-_BESIDE_THE_HISTORY = {
-    "backoffdb": BACKOFF_FILE,
-    "clustersdb": CLUSTERS_FILE,
-    "gangsdb": GANGS_FILE,
-    "requests_file": REQUESTS_FILE,
-}
-_NOT_TO_BE_NAMED = {"on_premises": HOSTS_FILE, "weights": WEIGHTS_FILE}
-_NAMES = {
-    **_BESIDE_THE_HISTORY,
-    **_NOT_TO_BE_NAMED,
-    "nodehistorydb": HISTORY_FILE,
-    "requestsetsdb": REQUEST_SETS_FILE,
-    "autostop.database": ledger.FILE,
-}
 # What is said of the directory that stands where a file could not be copied.
 _IN_ITS_PLACE = "it is a directory"
 
@@ -55,18 +28,9 @@ def files_of_state(config: Mapping[str, Any], home: str) -> dict[str, str]:
     """The files in which passes remember things, whether they are there or not, by the key of the
     configuration that names one, or for which it is. `home`: where the files are that the
     configuration does not name."""
-    directory = directory_of_files(config, home)
-    found = {
-        "nodehistorydb": history_file_of(config, home),
-        "requestsetsdb": store_path(config, home),
-        "autostop.database": ledger.ledger_path(config, home),
-    }
-    for key, name in _BESIDE_THE_HISTORY.items():
-        if key != "clustersdb" or config.get("clusters"):
-            found[key] = str(config.get(key) or os.path.join(directory, name))
-    found["requests_file"] = str(file_of(found["requests_file"]))
-    for key, name in _NOT_TO_BE_NAMED.items():
-        found[key] = os.path.join(directory, name)
+    kept = [file for file in STATE_FILES if is_kept(file, config)]
+    found = {file.key: path_of(file, config, home) for file in kept}
+    found[REQUESTS.key] = str(file_of(found[REQUESTS.key]))
     return found
 
 
@@ -120,13 +84,13 @@ class StateCopy:
     def _copied(self, config: Mapping[str, Any], home: str) -> dict[str, Any]:
         """The settings that name the copies."""
         files = files_of_state(config, home)
-        found: dict[str, Any] = {key: self._copy(path, _NAMES[key]) for key, path in files.items()}
-        for key in _NOT_TO_BE_NAMED:
-            del found[key]
-        old = file_of(files["requests_file"]).with_suffix(".json")
+        kept = [file for file in STATE_FILES if file.key in files]
+        copies = {file: self._copy(files[file.key], file.name) for file in kept}
+        old = file_of(files[REQUESTS.key]).with_suffix(".json")
         if old.exists():  # a list of request ids of an earlier version
             self._copy(str(old), "requests.json")
-        copy = found.pop("autostop.database")
+        copy = copies.pop(STOPS)
+        found: dict[str, Any] = {file.key: copies[file] for file in copies if file.is_named}
         if (config.get("autostop") or {}).get("database"):
             found["autostop"] = {**config["autostop"], "database": copy}
         return found

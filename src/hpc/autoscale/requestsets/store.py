@@ -7,16 +7,14 @@ nodes are wanted. What is in the definitions is not looked at here.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.sqlitefile import SqliteFile
-from hpc.autoscale.util import directory_of_files
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 
-FILE = "requestsets.db"
 KEPT_SECONDS = 86_400.0
 """How long a set that has lapsed is still listed."""
 
@@ -42,10 +40,7 @@ class RequestSet:
 
 def store_path(config: Mapping[str, Any], home: str) -> str:
     """The file: `requestsetsdb` of the configuration, else beside the node history."""
-    configured = config.get("requestsetsdb")
-    if configured:
-        return str(configured)
-    return os.path.join(directory_of_files(config, home), FILE)
+    return path_of(REQUEST_SETS, config, home)
 
 
 class RequestStore(SqliteFile):

@@ -29,6 +29,7 @@ from hpc.autoscale.node.vm_sizes.info import (
 from hpc.autoscale.simulator.description import ClusterDescription, Description, Nodearray
 from hpc.autoscale.simulator.errors import DescriptionError
 from hpc.autoscale.simulator.loading import describe, load_description
+from hpc.autoscale.statefiles import STATE_FILES
 from hpc.autoscale.traces.asking import Uses
 from hpc.autoscale.traces.playing import Play
 from hpc.autoscale.traces.scheduling import POLICIES
@@ -53,8 +54,6 @@ _OF_THE_SITE = frozenset(
         "lock_path",
         "logging",
         "metrics",
-        "nodehistorydb",
-        "on_premises",
         "password",
         "read_only",
         "retry",
@@ -62,14 +61,8 @@ _OF_THE_SITE = frozenset(
         "url",
         "username",
         "verify_certificates",
-        "requests_file",
-        "gangsdb",
-        "backoffdb",
-        "clustersdb",
-        "requestsetsdb",
-        "autostop",
         "verdicts_file",
-        "weights",
+        *(file.key.partition(".")[0] for file in STATE_FILES),
     }
 )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
@@ -20,10 +19,10 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import ConfigurationException, did_you_mean, one_line
 from hpc.autoscale.sidebyside import side_by_side
 from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.statefiles import WEIGHTS, path_of
 from hpc.autoscale.weights.providers import BLEND, WeightQuestion, WeightsError, ask, provider_named
 
 SECTION = "weights"
-FILE = "weights.db"
 TIME_TO_LIVE = 900.0
 HYSTERESIS = 0.25
 TIMEOUT = 60.0
@@ -105,8 +104,7 @@ def current_weights(
     settings = config.get(SECTION) or {}
     question = _question(config, settings)
     key = _key(settings, question)
-    history = config.get("nodehistorydb") or os.path.join(home, "nodehistory.db")
-    file = WeightsFile(os.path.join(os.path.dirname(os.path.abspath(history)), FILE))
+    file = WeightsFile(path_of(WEIGHTS, config, home))
     known = file.read(key)
     if known is not None and _is_fresh(known, clock.time(), settings):
         return known
