@@ -157,7 +157,7 @@ def test_how_things_stand(site, simulator):
     before = {path: path.read_bytes() for path in site.home.iterdir() if path.is_file()}
     journal = len(simulator.journal.entries(event="created"))
     found = site.stands()
-    assert found["nodes"] == {"busy": 1, "idle": 2}
+    assert found["nodes"] == {"busy": 1, "joining": 2}
     assert found["jobs"] == {"run": 1, "will_start": 2, "stuck": 1, "served": 0, "workers": 0}
     (limit,) = [each for each in found["limits"] if "standardFSv2Family" in each["name"]]
     assert (limit["used"], limit["planned"], limit["most"], limit["unit"]) == (12, 0, 12, "cores")
@@ -169,6 +169,23 @@ def test_how_things_stand(site, simulator):
     assert (found["lock"]["state"], found["lock_holders"]) == ("free", [])
     assert len(simulator.journal.entries(event="created")) == journal
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_ready_nodes_join_and_are_idle_once_they_are_hosts(site, simulator):
+    """Where the driver reports no hosts without work, nobody can tell, and they are idle."""
+    site.jobs(a=4, b=4)
+    site("autoscale")
+    assert site.stands()["nodes"] == {"booting": 2}
+    simulator.clock.settle()
+    assert site.stands()["nodes"] == {"joining": 2}
+    assert re.search(r" JOINING .*\n +htc/Standard_F4s_v2 +2 ", site("status"))
+    host = simulator.cluster("demo").nodes()[0]["Hostname"]
+    site.jobs([host], a=4, b=4)
+    assert site.stands()["nodes"] == {"joining": 1, "idle": 1}
+    config = json.loads(site.path.read_text())
+    config["autoscale"]["scheduler_reports_hosts"] = False
+    site.path.write_text(json.dumps(config))
+    assert site.stands()["nodes"] == {"idle": 2}
 
 
 def test_what_is_only_planned_is_not_in_use(site):

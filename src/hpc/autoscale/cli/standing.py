@@ -27,6 +27,7 @@ from hpc.autoscale.autoscaler.summary import (
 )
 from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.config.clusters import members_of
+from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.explaining.limit_words import resting_in_words
 from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -46,9 +47,10 @@ from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes
 from hpc.autoscale.requestsets.dynamic import array_of
 from hpc.autoscale.workers.keeping import is_booting
 
-STATES = ("busy", "idle", "booting", "leaving", "failed", "unknown", "planned")
-"""What nodes are counted as. `leaving`: drained, or told to stop; `planned`: the next pass wants
-them; `unknown`: of a cluster that does not answer."""
+STATES = ("busy", "idle", "joining", "booting", "leaving", "failed", "unknown", "planned")
+"""What nodes are counted as. `joining`: ready, and no host of the scheduler yet; `leaving`:
+drained, or told to stop; `planned`: the next pass wants them; `unknown`: of a cluster that does not
+answer."""
 
 JUDGED = 1_000
 """Of how many groups of jobs that wait for the same it is worked out why, the largest first: of
@@ -140,6 +142,8 @@ class Noted:
 
     jobs: Sequence[Job] = ()
     busy: set[object] = field(default_factory=set)
+    # keys of the nodes that are hosts; None where the driver reports no hosts without work
+    hosts: set[object] | None = None
     assigned: set[str] = field(default_factory=set)
     used: dict[tuple[str, str], int] = field(default_factory=dict)
     updates: Sequence[float] = ()
@@ -168,6 +172,8 @@ def look(
         noted.updates = calculator.node_history.updates()
         noted.busy = learning.busy_nodes(node_mgr.get_nodes(), jobs, hosts)
         noted.busy |= {key_of(node) for node in node_mgr.get_nodes() if node.assignments}
+        if reports_idle_hosts(own):
+            noted.hosts = set(map(key_of, calculator.reported))
         noted.assigned = {str(job) for host in hosts for job in host.assignments}
         noted.used = {key: used for key, (used, _) in _limits(node_mgr).items()}
         return calculator, jobs
@@ -191,7 +197,7 @@ def look(
         cost=found.before,
         paid=sum(map(is_paid_for, found.demand.compute_nodes)),
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
-        buckets=_buckets(nodes, noted.busy),
+        buckets=_buckets(nodes, noted),
         limits=_used(node_mgr, noted.used) if node_mgr else (),
         jobs=_jobs(noted, [j.name for j in unsatisfied] + [j.name for j in aside]),
         stuck=[*stuck_jobs(unsatisfied, judge=JUDGED), *jobs_aside(aside)],
@@ -246,12 +252,12 @@ def _is_gone(loop: Mapping[str, Any] | None) -> bool:
     return False
 
 
-def _buckets(nodes: Iterable[Node], busy: set[object]) -> list[BucketStanding]:
+def _buckets(nodes: Iterable[Node], noted: Noted) -> list[BucketStanding]:
     counted: dict[str, Counter[str]] = {}
     prices: dict[str, list[float | None]] = {}
     for node in nodes:
         name = _bucket_name(node)
-        counted.setdefault(name, Counter())[_state(node, busy)] += 1
+        counted.setdefault(name, Counter())[_state(node, noted)] += 1
         if is_paid_for(node):
             prices.setdefault(name, []).append(node_price(node))
     found = []
@@ -266,7 +272,7 @@ def _bucket_name(node: Node) -> str:
     return f"{array_of(node)}/{node.vm_size}" if node.managed else "not of CycleCloud"
 
 
-def _state(node: Node, busy: set[object]) -> str:
+def _state(node: Node, noted: Noted) -> str:
     if node.state == AWAY:
         return "unknown"
     if node.managed and not node.exists and not node.delayed_node_id.node_id:
@@ -278,7 +284,10 @@ def _state(node: Node, busy: set[object]) -> str:
         return "leaving"
     if is_booting(node):
         return "booting"
-    return "busy" if key_of(node) in busy else "idle"
+    if key_of(node) in noted.busy:
+        return "busy"
+    is_host = noted.hosts is None or not node.managed or key_of(node) in noted.hosts
+    return "idle" if is_host else "joining"
 
 
 def _limits(node_mgr: NodeManager) -> dict[tuple[str, str], tuple[int, int]]:

@@ -65,7 +65,7 @@ class DemandCalculator:
         self._is_as_declared = node_mgr._is_as_declared
         self._update_is_due = False
         self._singleton_lock = singleton_lock or NullSingletonLock()
-        self._reported: set[Node] = set()  # nodes that are hosts of the scheduler
+        self.reported: set[Node] = set()  # nodes that are hosts of the scheduler
         # whether the driver has compared the scheduler's nodes with the cluster's
         # (`validate_nodes`)
         self.nodes_are_validated = False
@@ -150,7 +150,7 @@ class DemandCalculator:
                 # what runs there runs there, whoever is right about amounts
                 known.assignments.update(snode.assignments)
             if known is not None:
-                self._reported.add(known)
+                self.reported.add(known)
                 if not known.exists:
                     recount(known)  # what rests and has work is started, which takes room
         for snode in unknown:
@@ -160,7 +160,7 @@ class DemandCalculator:
 
     def await_hosts(self) -> None:
         """Nodes that are no host of the scheduler yet are given work as if they still booted."""
-        await_hosts(self.node_mgr.get_buckets(), self._reported)
+        await_hosts(self.node_mgr.get_buckets(), self.reported)
 
     def _doubt(self, snode: SchedulerNode, identities: Identities) -> None:
         """Close a host that the cluster does not know where it can do no work, and say so where
