@@ -616,3 +616,60 @@ def test_a_line_for_a_terminal_is_folded(azscale, monkeypatch):
         lines = azscale("explain", "17").splitlines()
         assert max(map(len, lines)) <= 60
         assert lines[1].startswith("  ")
+
+
+def test_a_host_that_is_full_is_none_that_a_job_waits_for_by_another_name(azscale):
+    """Hosts that cannot be ordered were looked at for their room alone: a job for a host that there
+    is not was said to wait for one, and a nodearray that there is not was said to be wrong by a
+    name of ours."""
+
+    def full():
+        host = SchedulerNode("login01", {"ncpus": 4})
+        host.available["ncpus"] = 0
+        return [host]
+
+    with azscale.at() as site:
+        site.new_hosts = full
+        site.new_jobs = lambda: [
+            Job("17", {"ncpus": 2, "node.hostname": ["htc-3", "htc-4"]}),
+            Job("18", {"ncpus": 2, "node.hostname": "login01"}),
+            Job("19", {"ncpus": 2, "nodearray": "gold"}),
+        ]
+        said = "there is no node whose hostname is one of 'htc-3', 'htc-4'"
+        assert azscale("explain", "17").startswith(f"Job 17 can never run: {said}")
+        (cause,) = json.loads(azscale("explain", "17", "-F", "json"))["causes"]
+        assert (cause["code"], cause["count"]) == ("NoSuchNode", 7)
+        assert "all that would do have other work" in azscale("explain", "18").split("\n")[0]
+        assert "no node has the nodearray 'gold'; nodes have 'htc', 'hpc'\n" in azscale(
+            "explain", "19"
+        )
+
+
+@pytest.mark.parametrize("cores", [4, 40])
+def test_a_job_for_a_node_by_its_name_waits_for_that_node(azscale, cores):
+    """It was said that there is no such node, or, with no room for new ones, that it waits for
+    room; and so was a job for a node that there is not."""
+    quota = {"family_quotas": {"standardFSv2Family": cores}}
+    with azscale.at({**ARRAYS}, quota) as site:
+        site.new_jobs = lambda: [Job("16", {"ncpus": 4, "nodearray": "htc"})]
+        site.run()
+        site.wait(100)
+        (node,) = site.nodes()
+        site.new_hosts = lambda: site.hosts_with(ncpus=1, total=4)
+        site.new_jobs = lambda: [
+            Job("17", {"ncpus": 2, "node.hostname": ["htc-1", "htc-8"]}),
+            Job("18", {"ncpus": 2, "node.name": "htc-1"}),
+            Job("19", {"ncpus": 200, "node.name": "htc-1"}),
+            Job("20", {"ncpus": 2, "node.name": "htc-7"}),
+            Job("21", {"ncpus": 1, "node.name": "htc-1"}),
+            Job("22", {"ncpus": 2, "node.private_ip": node["PrivateIp"]}),
+            Job("23", {"ncpus": 2, "ccnodeid": node["NodeId"]}),
+            Job("24", [{"ncpus": 2}, {"or": [{"node.name": "htc-1"}, {"node.name": "htc-9"}]}]),
+        ]
+        for job in ("17", "18", "22", "23", "24"):
+            causes = json.loads(azscale("explain", job, "-F", "json"))["causes"]
+            assert [(each["code"], each["where"]) for each in causes] == [("Busy", f"htc/{F4}")]
+        assert azscale("explain", "19").startswith("Job 19 can never run: the job needs 200 ncpus")
+        said = "Job 20 can never run: there is no node whose name is 'htc-7'"
+        assert azscale("explain", "20").startswith(said)
+        assert azscale("explain", "21").startswith("Job 21 has its nodes htc-1")

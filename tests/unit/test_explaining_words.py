@@ -176,7 +176,7 @@ def test_buckets_of_one_nodearray_and_of_one_group():
 
 BY_THEIR_FACTS = {
     *("UndefinedResource", "InsufficientResource", "InvalidOption", "CompoundFailure"),
-    *("SharedLimitReached", "CapacityFailureBackoff"),
+    *("SharedLimitReached", "CapacityFailureBackoff", "NoSuchNode"),
 }
 """Refusals of which the explanation looks at the facts."""
 

@@ -75,7 +75,6 @@ SAID = {
     "ExclusiveRequirementFailed": ("Busy", "all that would do have other work"),
     "NodeClosed": ("NodesClosed", "the nodes that would do take no work now"),
     "NodeUnusable": ("NodesClosed", "the nodes that would do cannot be used: {0}"),
-    "NoSuchNode": ("NoSuchNode", "there is no node whose {1}"),
     "InvalidSharedValue": ("PoolEmpty", "{0}"),
     "Never": ("NeverAllowed", "the job says: {1}"),
     "XORFailed": ("NoAlternative", "a node {0}"),
@@ -224,7 +223,7 @@ class Known:
         found: dict[str, object] = {}
         for bucket in (*self.buckets, *self.unusable):
             value = value_of_new(bucket, name)
-            if value is not None:
+            if value is not None and bucket.nodearray[:2] != "__":
                 found.setdefault(repr(value), value)
         return self._values.setdefault(name, list(found.values()))
 
@@ -270,6 +269,8 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
                 return Found("NoAlternative", key, facts=[refusals.rejects()])
         case "SharedLimitReached":
             return _empty_pool(reject)
+        case "NoSuchNode":
+            return _no_such_node(str(reject.facts[0]))
         case "InvalidOption":
             return _other_value(refused, known)
         case "CapacityFailureBackoff":
@@ -323,13 +324,17 @@ def _undefined(name: str, known: Known) -> Found:
     return known.once("resource", name, unknown)
 
 
+def _no_such_node(wanted: str) -> Found:
+    text = f"there is no node whose {wanted.removeprefix('node.')}"
+    return Found("NoSuchNode", (text,), text)
+
+
 def _other_value(refused: Refused, known: Known) -> Found:
     """Nodes have another value than the job wants; or none has it that there are."""
     name, has, wanted = refused.reject.facts
     name, said = str(name), str(wanted)
     if name in IDENTITY_NAMES:
-        text = f"there is no node whose {name.removeprefix('node.')} is {said}"
-        return Found("NoSuchNode", (name, said), text)
+        return _no_such_node(f"{name} is {said}")
     is_array, short = name in NODEARRAYS, name.removeprefix("node.")
     index_of = getattr(wanted, "index_of", None)
     values = known.values(name)

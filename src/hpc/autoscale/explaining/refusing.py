@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from hpc.autoscale import results
@@ -15,9 +15,13 @@ from hpc.autoscale.node.constraints import (
     SharedConsumableConstraint,
     SharedConsumableResource,
 )
+from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import NodeView
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.manager import placer_of
+from hpc.autoscale.node.nodemanager.probing import HandleProbe, Sorted
 from hpc.autoscale.packing.candidate import Candidate
+from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr, Fit
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import Reject
@@ -27,6 +31,12 @@ _NODEARRAY = frozenset({"nodearray", "node.nodearray"})
 
 OF_ROOM = frozenset({"NoCapacity", "GangTooLarge", "InsufficientCapacity"})
 """The codes of refusals by limits."""
+
+_OF_CONDITIONS = frozenset({"InvalidOption", "UndefinedResource", "CompoundFailure"})
+"""The codes of refusals for what nodes are."""
+
+_OF_OTHERS = OF_ROOM | _OF_CONDITIONS | {"CapacityFailureBackoff", "InsufficientResource"}
+"""The codes of refusals of new nodes, and for what nodes that are there have left."""
 
 
 class Refused(NamedTuple):
@@ -57,19 +67,84 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
     with results.muted():
         decision, demand = considered(job, node_mgr)
         planned = () if decision.plan is None else decision.plan.rejects
-        rejects = (*decision.ranking.rejects, *planned)
+        rejects = [(*each, False) for each in decision.ranking.rejects]
+        rejects += [(*each, True) for each in planned]
         answers = decision.refusals
     short = unpaid_of(() if demand.opaque else demand.pooled, request.units)
     refused = []
     of_array = [each for each in demand.common.conditions() if _NODEARRAY & each.reads]
-    for candidate, reject in rejects:
+    there = _NodesThatAreThere(demand, placer_of(node_mgr).bucket_of)
+    for candidate, reject, is_planned in rejects:
         other = _of_another_array(candidate, of_array)
+        if other is None:
+            other = there.instead_of(reject, candidate, is_planned)
         fit = candidate.opening(demand.common) if reject.code in OF_ROOM else None
         each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
         bucket = placer_of(node_mgr).bucket_of(candidate)
         refused.append(Refused(bucket, reject if other is None else other, each))
+    others = {each.bucket for each in refused if there.says_otherwise(each.reject)}
+    refused = [each for each in refused if each.bucket not in others]
     units = decision.plan.units if decision.plan else 0
     return WhyNot(request, units, refused, answers, short)
+
+
+class _NodesThatAreThere:
+    """What conditions come to that nodes that are there may meet, and new ones do not: on the name
+    of a node or a host, on what else differs from node to node.
+
+    The planner looks at room first, and at new nodes last: it speaks of limits where there is no
+    such node, and of what new nodes lack where there is one that has other work. `met`: what such
+    conditions are about, of which some node has what is wanted.
+    """
+
+    def __init__(self, demand: Sorted, bucket_of: Callable[[Candidate], NodeBucket]) -> None:
+        self._personal = demand.personal
+        exprs = [each for each in (demand.common, demand.personal) if each is not None]
+        self._whole = None if demand.opaque else AllOf(exprs)
+        self._probe = HandleProbe(bucket_of, demand, "")
+        self._bucket_of = bucket_of
+        self.met: set[object] = set()
+
+    def instead_of(self, reject: Reject, candidate: Candidate, is_planned: bool) -> Reject | None:
+        """What is in the way in the place of what is said; None where it is that."""
+        lacking = self._of_new(candidate)
+        found = None if lacking is None else self._probe.positions(candidate)
+        if isinstance(found, Sequence):
+            self._note(lacking)
+        if not is_planned:
+            return None
+        if isinstance(found, Sequence):
+            return Reject("NodesFull", len(found)) if reject.code in _OF_OTHERS else None
+        if found is None and reject.code in (_OF_CONDITIONS if lacking is None else _OF_OTHERS):
+            nodes = self._bucket_of(candidate).nodes
+            if any(map(self._would_do, nodes)):
+                self._note(reject if lacking is None else lacking)
+                return Reject("NodesFull", len(nodes))
+        return lacking if reject.code in OF_ROOM or candidate.artificial else None
+
+    def says_otherwise(self, reject: Reject) -> bool:
+        """Whether it says that no node has what some node has."""
+        if reject.code == "NoSuchNode":
+            return bool(self.met)
+        return reject.code in _OF_CONDITIONS and reject.facts[0] in self.met
+
+    def _note(self, reject: Reject | None) -> None:
+        self.met.update(() if reject is None else reject.facts[:1])
+
+    def _would_do(self, node: Node) -> bool:
+        """Whether a node would do if nothing ran there."""
+        if self._whole is None:
+            return False
+        empty = node.clone()
+        empty.available.update(node.resources)
+        return isinstance(self._whole.fit(NodeView(empty)), Fit)
+
+    def _of_new(self, candidate: Candidate) -> Reject | None:
+        """Why no new node of a candidate has the name; None where any would do."""
+        if self._personal is None:
+            return None
+        fit = self._personal.fit(NodeView(self._bucket_of(candidate).example_node))
+        return fit if isinstance(fit, Reject) else None
 
 
 def unpaid_of(pooled: Iterable[SharedConstraint], units: int) -> list[SharedConstraint]:
