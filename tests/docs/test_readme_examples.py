@@ -202,6 +202,31 @@ def test_the_first_commands(scheduler, printed, second, tmp_path):
     assert names == [[first, "8"], [second, "120"]]
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+@pytest.mark.parametrize("scheduler", ["Slurm", "PBS", "Grid Engine"])
+def test_the_first_driver_without_an_answer(scheduler, tmp_path):
+    """A scheduler that cannot be asked is none without jobs, although awk has nothing to say."""
+    (line,) = (line for line in block("first-commands").splitlines() if f"# {scheduler}" in line)
+    program = tmp_path / line.split()[0]
+    program.write_text("#!/bin/sh\necho cannot connect >&2\nexit 1\n")
+    program.chmod(0o755)
+    (tmp_path / "waiting.py").write_text(block("first-driver"))
+    ask = (
+        "from waiting import Waiting\n"
+        f"Waiting('first')._read_jobs_and_nodes({{'waiting': {{'command': {line!r}}}}})\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ask],
+        env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.splitlines()[0] == "cannot connect"
+    assert "CalledProcessError" in done.stderr.splitlines()[-1]
+
+
 def test_the_first_dry_run(tmp_path):
     """The driver, the configuration and the commands, as a user copies them; what they print is
     what the README shows, and no node is made."""
