@@ -122,7 +122,10 @@ class SchedulerDriver(ABC):
     ) -> None:
         """Called once in a pass, before work is placed, to compare the nodes of the scheduler with
         those of CycleCloud. A host that is taken out of `scheduler_nodes`, because its node is
-        lost, gets no work. Dry runs call it too (`read_only`), and must change nothing."""
+        lost, gets no work. Dry runs call it too (`read_only`), and must change nothing.
+
+        Nodes do not have their times here: `create_time_unix` is 0 in a pass.
+        """
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         """Prepare a new node manager: the `ccnodeid` resource and spare placement groups."""
