@@ -140,7 +140,8 @@ def _default_of(section: Mapping[str, Any]) -> str:
 
 
 def commands() -> str:
-    """The sub-commands of azscale with a driver, which are those of an integration as well."""
+    """The sub-commands of azscale with a driver. The page says which of them an integration's own
+    command line does not have."""
     from hpc.autoscale.cli import DriverCLI, ScaleLibCLI
     from hpc.autoscale.cli.parsing import commands_of
 

@@ -11,6 +11,7 @@ import pytest
 from builders.tools import load_tool
 from hpc.autoscale.cli import DriverCLI
 from hpc.autoscale.cli.parsing import commands_of
+from hpc.autoscale.clilib import CommonCLI
 from hpc.autoscale.config.check import config_schema
 from hpc.autoscale.node.constraints.parse import KEYWORDS
 from hpc.autoscale.node.node import QUERYABLE_PROPERTIES
@@ -82,6 +83,13 @@ def test_every_command_is_documented(command):
     rows = text_of("docs/commands.md").splitlines()
     (row,) = [row for row in rows if row.startswith(f"| `{command}` |")]
     assert len(row.split("|")[3].strip()) > 5
+
+
+def test_the_commands_of_azscale_alone_are_named():
+    """Command lines of integrations do not have them: the page said that they have all."""
+    (named,) = re.findall(r"those of `azscale` alone: (.*?)\. ", text_of("docs/commands.md"), re.S)
+    alone = [name for name, _ in commands_of(DriverCLI()) if not hasattr(CommonCLI, name)]
+    assert re.findall(r"`(\w+)`", named) == alone
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
