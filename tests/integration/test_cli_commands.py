@@ -165,6 +165,16 @@ def test_analyze_a_job_that_runs(grid):
     assert grid("analyze", "-j", "a") == "Job a is running.\n"
 
 
+def test_analyze_a_job_for_which_another_stands(grid, monkeypatch):
+    """As explain does: it was no job of the scheduler."""
+    grid.scheduler.queue("a", slots=8)
+    stands_for = {"a_7": "a", "b_7": "b"}
+    monkeypatch.setattr(grid.scheduler, "name_of_job", lambda name: stands_for.get(name, name))
+    assert grid("analyze", "-j", "a_7") == grid("analyze", "-j", "a")
+    grid("analyze", "-j", "b_7", code=1)
+    assert "the scheduler has no job 'b_7'" in grid.errors
+
+
 def test_analyze_an_unknown_job(grid):
     """Is an error."""
     grid("analyze", "-j", "nope", code=1)

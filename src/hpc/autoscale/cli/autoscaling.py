@@ -198,8 +198,12 @@ class AutoscalingCommands(CommandLine):
         every = [*every, *requested_jobs(config, driver.autoscale_home, calculator.node_mgr)]
         jobs = [j for j in every if _name_of(j) == job_id]
         if not jobs:
+            other = hooks.name_of_job(driver, job_id)
+            jobs = [j for j in every if _name_of(j) == other]
+        if not jobs:
             guess = did_you_mean(job_id, map(str, map(_name_of, every)))
             raise AutoscaleError(f"the scheduler has no job {job_id!r}{guess}")
+        job_id = str(_name_of(jobs[0]))
         nodes = calculator.get_demand().compute_nodes
         assigned = [node for node in nodes if job_id in node.assignments]
         refused = [] if assigned else handler.by_context.get(f"[Job {job_id}]", [])

@@ -166,7 +166,8 @@ class SchedulerDriver(ABC):
 
     def name_of_job(self, name: str) -> str:
         """The name of the job, of those read last, that stands for what users call `name`, where
-        several are handed over as one; of no job where nothing is wanted. Asked by `explain`."""
+        several are handed over as one; of no job where nothing is wanted. Asked by `explain` and
+        `analyze`."""
         return name
 
     @property
