@@ -27,7 +27,7 @@ def test_an_array_is_one_job(run_pass: RunPass) -> None:
 def test_an_array_of_which_few_may_run(run_pass: RunPass) -> None:
     """Of a hundred tasks that wait, five may run at once, and three do."""
     waiting, at_once, running = 100, 5, 3
-    tasks = min(waiting, at_once - running)
+    tasks = max(0, min(waiting, at_once - running))  # a limit may be lowered below what runs
     summary = run_pass(Job("array", {"node.nodearray": "htc", "ncpus": 4}, iterations=tasks))
     assert summary.created == ("htc-1", "htc-2")
 
@@ -56,6 +56,16 @@ def test_a_colocated_gang_is_in_one_placement_group(
     assert None not in groups
     (short,) = summary.unsatisfied
     assert short.name == "mpi-3"
+
+
+def test_a_job_whose_parts_differ(run_pass: RunPass) -> None:
+    """The parts have one name; each is placed by itself, and one waits without the other."""
+    head = Job("17", {"node.nodearray": "htc", "ncpus": 4})
+    rest = Job("17", {"node.nodearray": "hpc", "ncpus": 120}, node_count=9)
+    summary = run_pass(head, rest)
+    assert summary.created == ("htc-1",)
+    (short,) = summary.unsatisfied
+    assert (short.name, short.missing, short.unit) == ("17", 9, "nodes")
 
 
 def test_jobs_that_share_licences(run_pass: RunPass) -> None:
