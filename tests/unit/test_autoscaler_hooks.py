@@ -204,6 +204,22 @@ NODE_HOOKS = [
 ]
 
 
+def test_a_host_that_the_scheduler_calls_otherwise(run, scheduler, cluster):
+    """It is its node by the id. Hooks, and jobs that name a host, go by CycleCloud's host name."""
+    node = cluster.add_node("htc-1", "htc", state="Ready", hostname="ip-0a010002")
+    its = {"ncpus": 4, "ccnodeid": node.delayed_node_id.node_id}
+    joined = []
+    scheduler.add_nodes_to_cluster = lambda nodes, *_: joined.extend(nodes) or nodes
+    scheduler.hosts = [a_host("slurm-1", "41", **its)]
+    scheduler.jobs = [
+        a_job("42", {"node.hostname": "ip-0a010002", "ncpus": 1}),
+        a_job("43", {"node.hostname": "slurm-1", "ncpus": 1}),
+    ]
+    assert [job.name for job in run().unsatisfied] == ["43"]
+    (node,) = joined
+    assert (node.hostname, node.assignments) == ("ip-0a010002", {"41", "42"})
+
+
 @pytest.fixture
 def all_hooks(run, scheduler, cluster, now):
     """A pass in which every hook is given nodes."""
