@@ -165,6 +165,24 @@ def test_tasks_of_an_array_ask_for_what_the_array_does(tmp_path: Path) -> None:
     assert trace.set_aside.count == 0
 
 
+def test_tasks_of_an_array_that_is_not_handed_over_while_its_limit_is_reached(
+    tmp_path: Path,
+) -> None:
+    """They ask for what it did: the cores of two that began together were unknown."""
+    array = waiting("12", 2, iterations=2)
+    trace = read(
+        tmp_path,
+        a_pass(0),
+        a_pass(1, [array]),
+        a_pass(2, [], [host("h", ["12_1", "12_2"], 4)]),
+        a_pass(3),
+        a_pass(4, [], [host("h", ["12_3", "12_4"], 4)]),
+        a_pass(5),
+    )
+    assert [(job.name, job.cores) for job in trace.jobs] == [(f"12_{n}", 2) for n in range(1, 5)]
+    assert trace.set_aside.count == 0
+
+
 def test_what_was_not_seen_from_beginning_to_end_is_set_aside_by_name(tmp_path: Path) -> None:
     running = {"executing-hostnames": ["h"]}
     trace = read(

@@ -104,6 +104,8 @@ class _Watch:
         self._open: dict[str, _Seen] = {}
         self._shares: dict[str, list[_Share]] = {}
         self._over: list[_Seen] = []
+        # those that waited and are not handed over any more, of which tasks may begin later
+        self._set_back: dict[str, _Seen] = {}
         self._is_first = True
         self.has_seen_waiting = False
 
@@ -135,6 +137,8 @@ class _Watch:
             seen = self._open.pop(name)
             seen.ended = record.at
             self._over.append(seen)
+            if seen.began is None:
+                self._set_back[_OF_A_TASK.split(name, maxsplit=1)[0]] = seen
         self._is_first = False
 
     def _note_shares(self, record: PassRecord) -> None:
@@ -176,7 +180,8 @@ class _Watch:
     def _begun(self, name: str, now: float, wholes: Mapping[str, _Seen]) -> _Seen:
         """A job that is first seen running: a task of one that waited, or one that came since the
         last pass."""
-        whole = wholes.get(_OF_A_TASK.split(name, maxsplit=1)[0])
+        base = _OF_A_TASK.split(name, maxsplit=1)[0]
+        whole = wholes.get(base) or self._set_back.get(base)
         if whole is None:
             return _Seen(name, now)
         whole.tasks += 1
