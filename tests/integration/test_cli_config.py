@@ -257,6 +257,23 @@ def test_a_driver_and_a_policy_that_are_none(check):
     assert code == 1 and line.startswith("error: packing.policy: expected")
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def odd(:", "driver: importing brokendriver: SyntaxError: "),
+        ("raise SystemExit(3)", "driver: importing brokendriver: it called sys.exit(3)"),
+        ("def Driver(config): return config['conf']", "driver: making brokendriver:Driver: KeyErr"),
+    ],
+)
+def test_a_driver_whose_code_does_not_run(check, tmp_path, code, said, monkeypatch):
+    """Is an error: it was a warning, with exit code 0, that the cluster had not been looked at."""
+    monkeypatch.delitem(sys.modules, "brokendriver", raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "brokendriver.py").write_text(code)
+    (line,), code = check(driver="brokendriver:Driver")
+    assert code == 1 and line.startswith(f"error: {said}")
+
+
 def test_two_ways_to_say_where_the_log_goes(check, tmp_path):
     """Are a warning that names both, and which of them is not used."""
     section = {**log_file(tmp_path)["logging"], "config": {"version": 1}}

@@ -18,7 +18,7 @@ from hpc.autoscale.cli.unknown import (
 from hpc.autoscale.config import exposed_passwords, short_secrets, unknown_commands
 from hpc.autoscale.config.check import find_problems
 from hpc.autoscale.config.load import load_with_duplicates
-from hpc.autoscale.errors import ConfigurationException, one_line
+from hpc.autoscale.errors import ConfigurationException, one_line, one_line_and_where
 from hpc.autoscale.hpclogging.conffiles import problem_of
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import get_constraints
@@ -29,6 +29,9 @@ from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 
 Config = dict[str, Any]
+
+BY_ITS_CODE = ("driver: importing ", "driver: making ")
+"""How the texts of errors begin that the code of a driver raises before there is a driver."""
 
 _OF_A_LOG_FILE = "correct the file, name another with logging.config_file, or take the key out"
 
@@ -151,14 +154,16 @@ def check_with_cluster(
     """What of a valid configuration the cluster knows nothing of; `node_mgr` reads it."""
     try:
         manager = node_mgr(config)
-    except (ConfigurationException, DefaultResourceError) as error:
-        yield Finding(True, one_line(error))
-        for text in _in_policy(config):
-            if text != one_line(error):  # the driver, which cannot be had, may register it
-                yield Finding(False, text)
-        return
     except Exception as error:  # noqa: BLE001  drivers are not ours, and the cluster may be away
-        yield Finding(False, f"not held against the cluster: {one_line(error)}")
+        text = one_line_and_where(error)
+        is_ours = isinstance(error, ConfigurationException | DefaultResourceError)
+        if not (is_ours or text.startswith(BY_ITS_CODE)):
+            yield Finding(False, f"not held against the cluster: {text}")
+            return
+        yield Finding(True, text)
+        for said in _in_policy(config):
+            if said != text:  # the driver, which cannot be had, may register it
+                yield Finding(False, said)
         return
     buckets = manager.get_buckets()
     for text in (*manager.problems, *manager.doubts):

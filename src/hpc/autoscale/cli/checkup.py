@@ -21,7 +21,7 @@ from hpc.autoscale.autoscaler import hooks
 from hpc.autoscale.autoscaler.learning import nothing_to_start
 from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.cli import server_checks
-from hpc.autoscale.cli.checking import check_alone, check_with_cluster
+from hpc.autoscale.cli.checking import BY_ITS_CODE, check_alone, check_with_cluster
 from hpc.autoscale.cli.drivers import GenericDriver
 from hpc.autoscale.cli.site import CheckState, Observation, Site, failed, ok, warning
 from hpc.autoscale.cli.state_checks import damaged_files
@@ -45,7 +45,6 @@ _OF_A_DRIVER = (
     "the driver was found: correct what it says of the configuration, as the driver's own"
     " documentation has it"
 )
-_BY_ITS_CODE = ("driver: importing ", "driver: making ")
 _OF_ITS_CODE = (
     "the driver was found: correct its code; the traceback of `azscale jobs --debug` has the line"
     " at which it fails"
@@ -109,7 +108,7 @@ def _driver(site: Site) -> Iterator[Observation]:
     except Exception as error:  # noqa: BLE001  drivers are not ours
         text = one_line_and_where(error)
         remedy: str | None = _OF_A_DRIVER
-        if text.startswith(_BY_ITS_CODE):
+        if text.startswith(BY_ITS_CODE):
             remedy = _OF_ITS_CODE
         elif isinstance(error, ConfigurationException) and text.startswith("driver: "):
             remedy = None  # what keeps it from being found is said of this key
