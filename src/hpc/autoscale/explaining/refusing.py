@@ -133,7 +133,9 @@ class _NodesThatAreThere:
 
     def _would_do(self, node: Node) -> bool:
         """Whether a node would do if nothing ran there."""
-        if self._whole is None:
+        if self._whole is None or (
+            self._personal is not None and isinstance(self._personal.fit(NodeView(node)), Reject)
+        ):
             return False
         empty = node.clone()
         empty.available.update(node.resources)
