@@ -10,12 +10,12 @@ import pytest
 from builders.fake_scheduler import FakeScheduler
 from builders.nodes import an_htc_cluster
 from hpc.autoscale.autoscaler import Autoscaler, Reporter
-from hpc.autoscale.autoscaler.repeating import MAX_PAUSE
+from hpc.autoscale.autoscaler.repeating import LONGEST_INTERVAL, MAX_PAUSE
 from hpc.autoscale.ccbindings import MADE_BY
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.ccbindings.pacing import NOTICE_WITHIN
 from hpc.autoscale.clock import MockClock
-from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
+from hpc.autoscale.errors import ConfigurationException, InvalidArgument, MultipleInstancesError
 from hpc.autoscale.journal import Journal
 from hpc.autoscale.util import NullSingletonLock, SingletonFileLock, new_loop_lock
 
@@ -75,6 +75,25 @@ def test_passes_come_at_an_interval(autoscaler, diary):
     assert autoscaler.run_forever(15, should_stop=after(4, diary)) == 4
     assert pauses(diary) == [15, 15, 15]
     assert len(diary.summaries) == 4
+
+
+@pytest.mark.parametrize("interval", ["15", None, -1, math.nan, math.inf, 1e300, 10**400])
+def test_an_interval_that_is_none_is_refused(autoscaler, diary, interval):
+    """Before the first pass, and of a look as well."""
+    said = "expected interval to be a number of seconds from 0 to 1e9, found "
+    with pytest.raises(InvalidArgument, match=f"^run_forever: {said}"):
+        autoscaler.run_forever(interval)
+    if interval is not None:
+        with pytest.raises(InvalidArgument, match=f"^look: {said}"):
+            autoscaler.look(interval)
+    assert diary.began == []
+
+
+def test_the_longest_interval_can_be_read_in_the_journal(autoscaler, diary, scheduler):
+    """Nothing that a loop accepts makes its own records unreadable."""
+    autoscaler.config["journal"] = {}
+    autoscaler.run_forever(LONGEST_INTERVAL, should_stop=lambda: len(diary.summaries) > 0)
+    assert len(list(Journal(scheduler.autoscale_home + "/journal"))) == 1
 
 
 def test_no_pass_when_told_to_stop_before(autoscaler, diary):

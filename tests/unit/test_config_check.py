@@ -102,6 +102,25 @@ RESOURCE = {"select": {}, "name": "ncpus", "value": "node.vcpu_count"}
             {"backoff": {"ceiling": 86401}},
             "backoff.ceiling: expected a number of seconds from 1 to 86400, found 86401",
         ),
+        (
+            {"autoscale": {"interval": 1e300}},
+            "autoscale.interval: expected a number of seconds from above 0 to 1e9, found 1e+300",
+        ),
+        (
+            {"autoscale": {"interval": "1000000000"}},
+            "autoscale.interval: expected a number of seconds from above 0 to 1e9, found"
+            ' "1000000000"',
+        ),
+        (
+            {"autoscale": {"gang_deadline": 10**400}},
+            f"autoscale.gang_deadline: expected a number of seconds above 0, found 1{76 * '0'}..."
+            ", which is no finite number",
+        ),
+        (
+            {"idle_timeout": 400 * "9"},
+            "idle_timeout: expected a number of seconds of 0 or more, or an object of such numbers"
+            f' by nodearray and default, found "{76 * "9"}...',
+        ),
         ({"nodearrays": []}, "nodearrays: expected an object, found []"),
         (
             {"nodearrays": {"htc": {"max_placement_groups": 1.5}}},
@@ -280,6 +299,7 @@ def test_every_key_says_what_it_is_for():
         ),
         ({"boot_timeout": 0}, "boot_timeout: expected at least as many seconds as"),
         ({"boot_timeout": "0"}, "found 0: every node"),
+        ({"boot_timeout": 0.5}, "found 0: every node"),
         (
             {"autoscale": {"min_idle_passes": 21}},
             "autoscale.min_idle_passes: expected a whole number from 0 to 20, found 21",

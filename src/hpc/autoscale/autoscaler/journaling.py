@@ -7,6 +7,7 @@ once more when the journal is written again. Called by `loop`.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -92,7 +93,7 @@ class LoopJournal:
             own = section if isinstance(section, Mapping) else {}
             size = float(own.get("megabytes") or Keeping().size / 1_000_000) * 1_000_000
             age = float(own.get("days") or Keeping().age / DAY) * DAY
-            self._writer = JournalWriter(path, Keeping(int(size), age))
+            self._writer = JournalWriter(path, Keeping(int(min(size, sys.maxsize)), age))
             self._stamp, self._is_first = stamp_of(self._writer.take_up().get("files")), True
         return PassRecorder(at, driver, {} if self._writer is None else self._writer.lists)
 

@@ -18,7 +18,13 @@ from hpc.autoscale.autoscaler.journaling import LoopJournal
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autoscaler.passes import Pass
 from hpc.autoscale.autoscaler.reading import Prepared, Readings
-from hpc.autoscale.autoscaler.repeating import Clock, PassSkippedError, run_repeatedly, stopper
+from hpc.autoscale.autoscaler.repeating import (
+    Clock,
+    PassSkippedError,
+    checked_interval,
+    run_repeatedly,
+    stopper,
+)
 from hpc.autoscale.autoscaler.reporting import LogReporter, Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telemetry import OFF, PassSpans, Telemetry
@@ -199,7 +205,8 @@ class Autoscaler:
         for those whose doors carry nothing out (`hpc.autoscale.rehearsal`). Raises what `run_once`
         raises.
         """
-        self._interval = interval or self._interval
+        if interval is not None:
+            self._interval = checked_interval("look", interval) or self._interval
         one = self._pass(*self._next_driver())
         self._listen(one.run)
         return one
@@ -221,8 +228,11 @@ class Autoscaler:
         the next one comes after the usual pause.
         Only a configuration that is wrong from the start ends the loop, by raising. While another
         loop of this machine has one of the clusters, passes fail.
+
+        InvalidArgument, before the first pass, for an interval that is no number of seconds from 0
+        to LONGEST_INTERVAL.
         """
-        self._interval = interval
+        interval = self._interval = checked_interval("run_forever", interval)
         stop = stopper(stop_event, should_stop)
         if stop_event is not None:
             self._stop = stop_event.is_set

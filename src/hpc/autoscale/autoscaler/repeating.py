@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from numbers import Real
 from typing import Protocol
 
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import SKIPPED, PassError, PassSummary
 from hpc.autoscale.ccbindings.pacing import Stop, doubled, wait_unless
-from hpc.autoscale.errors import ConfigurationException, MultipleInstancesError
+from hpc.autoscale.errors import ConfigurationException, InvalidArgument, MultipleInstancesError
 from hpc.autoscale.plaintext import on_one_line
 
 # The longest pause after passes that failed, in seconds, unless the interval or the server asks for
 # more.
 MAX_PAUSE = 300.0
+
+
+LONGEST_INTERVAL = 1e9
+"""The longest interval between passes, in seconds: thirty years."""
 
 
 class PassSkippedError(MultipleInstancesError):
@@ -34,6 +40,16 @@ class Clock(Protocol):
 
     def sleep(self, n: float) -> None:
         """Wait for n seconds."""
+
+
+def checked_interval(where: str, interval: object) -> float:
+    """Seconds between passes. InvalidArgument for what is no number from 0 to LONGEST_INTERVAL."""
+    with suppress(OverflowError):
+        if isinstance(interval, Real) and 0 <= (seconds := float(interval)) <= LONGEST_INTERVAL:
+            return seconds
+    raise InvalidArgument(
+        f"{where}: expected interval to be a number of seconds from 0 to 1e9, found {interval!r}"
+    )
 
 
 def stopper(event: threading.Event | None, should_stop: Stop | None) -> Stop:

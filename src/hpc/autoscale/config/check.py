@@ -7,14 +7,13 @@ the command line and the loop before they begin.
 
 import functools
 import json
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.config.clusters import find_conflicts
-from hpc.autoscale.config.violations import Violation, find_violations
+from hpc.autoscale.config.violations import Violation, find_violations, is_finite
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
 from hpc.autoscale.onpremises.hosts import find_mistakes
 from hpc.autoscale.redaction import is_secret, redact
@@ -120,7 +119,7 @@ def _explain(violation: Violation) -> str:
     hint = ""
     if rule == "enum" and isinstance(value, str):
         hint = did_you_mean(value, [each for each in schema[rule] if isinstance(each, str)])
-    elif isinstance(value, float) and not math.isfinite(value):
+    elif isinstance(value, int | float) and not is_finite(value):
         hint = ", which is no finite number"
     return (
         f"{where or 'the configuration'}: expected {expected}, found {_shown(where, value)}{hint}"
@@ -241,19 +240,14 @@ def _find_shared_files(config: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key}: expected a file of its own, found that of {first}: {path}"
 
 
-def _seconds_of(key: str, config: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """The seconds of a timeout, with where they are; 0 by nodearray means the default."""
+def _seconds_of(key: str, config: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """The seconds of a timeout, with where they are, without parts of a second, which do not count;
+    0 by nodearray means the default."""
     value = config.get(key)
     if isinstance(value, Mapping):
         return [
-            (f"{key}.{name}", seconds) for name, each in value.items() if (seconds := _float(each))
+            (f"{key}.{name}", int(seconds))
+            for name, each in value.items()
+            if (seconds := float(each or 0))
         ]
-    return [] if value is None else [(key, _float(value))]
-
-
-def _float(value: Any) -> float:
-    """A number that the schema has let through; one too large for floats is endless."""
-    try:
-        return float(value or 0)
-    except OverflowError:
-        return math.inf
+    return [] if value is None else [(key, int(float(value or 0)))]

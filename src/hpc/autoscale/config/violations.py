@@ -97,10 +97,19 @@ class _Reader:
         return found
 
 
+def is_finite(value: float) -> bool:
+    """Whether a number is one that floats can hold: what is larger is as Infinity, which Python
+    reads and JSON has not, and cannot be calculated with."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def _is_number(value: Any) -> bool:
-    """Not of NaN and Infinity, which Python reads and JSON has not: they are no amount."""
+    """Not of NaN and Infinity, which are no amount."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and (isinstance(value, int) or math.isfinite(value))
+    return is_number and is_finite(value)
 
 
 _TYPES: Mapping[str, Callable[[Any], bool]] = {

@@ -15,6 +15,7 @@ them. Called by the loop, and by commands that say what the loop would do, which
 from __future__ import annotations
 
 import json
+import math
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -479,13 +480,17 @@ def new_gangs(config: Mapping[str, Any], interval: float | None = None) -> Gangs
     deadline = section.get("gang_deadline")
     if deadline is None:
         deadline = parse_boot_timeout(dict(config))
-    if isinstance(deadline, bool) or not isinstance(deadline, int | float) or not deadline > 0:
+    try:
+        seconds = math.nan if isinstance(deadline, bool) else float(deadline)
+    except (TypeError, ValueError, OverflowError):
+        seconds = math.nan
+    if not seconds > 0:
         raise ConfigurationException(
             f"autoscale.gang_deadline: expected a number of seconds above 0, found {deadline!r}"
         )
     path = config.get("gangsdb")
     may_write = bool(config.get(LEARNS)) and not config.get("read_only")
-    return Gangs(str(path) if path else None, float(deadline), may_write, interval)
+    return Gangs(str(path) if path else None, seconds, may_write, interval)
 
 
 def is_gang(job: object) -> bool:
