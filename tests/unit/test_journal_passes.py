@@ -1,9 +1,11 @@
 """What a pass leaves in its journal, and what azscale prints of it."""
 
 import base64
+import errno
 import gzip
 import json
 import marshal
+import os
 import sqlite3
 import stat
 import zlib
@@ -398,6 +400,24 @@ def test_a_journal_that_cannot_be_written_fails_no_pass(cluster, scheduler, tmp_
 
 
 SECRETS = ("hunter2-password", "tok3n-of-the-queue", "key/with+signs=")
+
+
+@pytest.mark.parametrize("refused", ["listing", "name"])
+def test_a_journal_that_cannot_be_looked_into_fails_no_pass(
+    run, scheduler, tmp_path, monkeypatch, refused
+):
+    """As one that another user made, or whose name is too long for a file."""
+    run(**ON)
+    scheduler.jobs = [a_job("1", tasks=1)]
+    if refused == "listing":
+        monkeypatch.setattr(os, "listdir", denied)
+    found = run(journal={"directory": str(tmp_path / (300 * "x"))} if refused == "name" else {})
+    assert (found.errors, len(found.created)) == ((), 1)
+
+
+def denied(path):
+    """The answer to who may not read a directory."""
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def test_no_secret_is_in_it(cluster, scheduler, tmp_path, run):

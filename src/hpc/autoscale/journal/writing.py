@@ -68,13 +68,13 @@ class JournalWriter:
     def take_up(self) -> Mapping[str, Any]:
         """Go on where another process has left word of its last record (`append`): what it wanted
         remembered. Nothing where there is no such word, or it is doubtful."""
-        place = self._directory.newest()
-        self._of_another = last_record(self._directory.path, place)
-        if self._of_another is None or place is None:
-            return {}
         try:
+            place = self._directory.newest()
+            self._of_another = last_record(self._directory.path, place)
+            if self._of_another is None or place is None:
+                return {}
             self._began = self._directory.began(place)
-        except OSError:
+        except OSError:  # whoever writes the next record is told
             self._of_another = None
             return {}
         self._place = place
