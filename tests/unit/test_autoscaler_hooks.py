@@ -1,6 +1,7 @@
 """What a driver's hooks answer: garbage is one line that names driver, hook and expectation, before
 anything is done with it."""
 
+import asyncio
 import copy
 import signal
 from functools import partial
@@ -9,8 +10,9 @@ import pytest
 
 from builders.fake_scheduler import FakeScheduler, cluster, idle_cluster, now, run, scheduler
 from builders.grid_cli import GridCLI
-from hpc.autoscale.autoscaler import Autoscaler, hooks
+from hpc.autoscale.autoscaler import Autoscaler, Reporter, hooks
 from hpc.autoscale.autoscaler.faults import Faults, HookError
+from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import AutoscaleError, one_line_and_where
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.testing import a_host, a_job
@@ -392,6 +394,52 @@ def test_a_hook_that_calls_exit():
     assert faults.nodes("joining nodes", partial(exits, 3), []) == []
     (error,) = map(str, faults.found)
     assert error.endswith("it called sys.exit(3)")
+
+
+def exits_later(nodes):
+    """A generator, whose code runs once somebody wants to know what is in it."""
+    exits(3)
+    yield from nodes
+
+
+@pytest.mark.parametrize("recorded", [{}, {"journal": {}}])
+def test_a_generator_that_calls_exit(run, scheduler, recorded):
+    """Is the same, whether a journal is written or not."""
+    scheduler.jobs = [a_job("1", tasks=1)]
+    scheduler.add_nodes_to_cluster = exits_later
+    (error,) = map(str, run(**recorded).errors)
+    assert error.endswith("exits_later: it called sys.exit(3)")
+
+
+@pytest.mark.parametrize("ended", [asyncio.CancelledError(), GeneratorExit("closed")])
+@pytest.mark.parametrize("hook", ["read", "validate_nodes", "add_nodes_to_cluster"])
+def test_what_ends_a_coroutine_ends_no_loop(cluster, scheduler, hook, ended):
+    """Let out of a hook it is an error like others: it was for whoever runs the coroutine."""
+    scheduler.failing[hook] = ended
+    scheduler.jobs = [a_job("1", tasks=1)]
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    said = []
+
+    class Told(Reporter):
+        def pass_finished(self, summary):
+            said.extend(map(str, summary.errors))
+
+        def pass_failed(self, error, failures, pause):
+            said.append(str(error))
+
+    loop = Autoscaler(config, scheduler, clock=MockClock(), reporter=Told())
+    turns = iter([False, False, True])
+    assert loop.run_forever(15, should_stop=lambda: next(turns, True)) >= 1
+    assert type(ended).__name__ in said[0]
+
+
+@pytest.mark.parametrize("ended", [KeyboardInterrupt, type("Killed", (BaseException,), {})])
+def test_what_is_for_the_process_ends_the_loop(cluster, scheduler, ended):
+    """Ctrl-C, and whatever ends the green thread that the loop runs in."""
+    scheduler.failing["read"] = ended()
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    with pytest.raises(ended):
+        Autoscaler(config, scheduler, clock=MockClock()).run_forever(15)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ caller see that there is no answer.
 from __future__ import annotations
 
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -45,14 +46,22 @@ class HookError(AutoscaleError):
 @contextmanager
 def without_exit(doing: str) -> Iterator[None]:
     """A context in which code that is not ours cannot end the process: HookError where it calls
-    `sys.exit`. `doing`: what is being done. A handler of signals that does so, whoever has made it,
-    ends the process."""
+    `sys.exit`, and where it lets the end of a coroutine or a generator out. `doing`: what is being
+    done.
+
+    A handler of signals that calls `sys.exit`, whoever has made it, ends the process, and so does
+    whatever else is no Exception, such as KeyboardInterrupt.
+    """
     try:
         yield
     except SystemExit as ended:
         if _is_by_signal(ended):
             raise
         raise HookError(f"{doing}: it called sys.exit({ended.code!r})") from ended
+    except BaseException as ended:
+        if not _is_within(ended):
+            raise
+        raise HookError(f"{doing}: {one_line(ended)}") from ended
 
 
 @contextmanager
@@ -65,6 +74,14 @@ def calling(hook: Callable[..., object]) -> Iterator[None]:
     except Exception as error:
         while_doing(error, name_of(hook))
         raise
+
+
+def _is_within(error: BaseException) -> bool:
+    """Whether an error ends a coroutine or a generator, and is for whoever runs that: nobody who
+    has called a function can have sent it."""
+    known = sys.modules.get("asyncio.exceptions")  # where nobody has imported it, nobody raises it
+    cancelled = (known.CancelledError,) if known is not None else ()
+    return isinstance(error, (GeneratorExit, *cancelled))
 
 
 def _is_by_signal(error: BaseException) -> bool:
@@ -150,17 +167,15 @@ class Faults:
         recorder, name = self._recorder, getattr(hook, "__name__", "")
         if recorder is None:
             with calling(hook):
-                return hook(nodes)
+                return at_once(hook(nodes))
         given = list(nodes)
         recorder.heard_hook(name, given)
         try:
             with recorder.outside(), calling(hook):
-                answer = hook(nodes)
+                answer = at_once(hook(nodes))
         except Exception as error:
             recorder.heard_answer(name, given, error)
             raise
-        if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
-            answer = list(answer)  # it may be one that ends
         recorder.heard_answer(name, given, answer)
         return answer
 
@@ -193,6 +208,14 @@ class Faults:
         if text not in self.notes:
             self.notes.append(text)
             logging.warning("%s", text)
+
+
+def at_once(answer: T) -> T | list[Any]:
+    """All that a hook answers, while it is called: a generator runs the driver's code later, and
+    once."""
+    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
+        return list(answer)
+    return answer
 
 
 def checked_nodes(hook: Callable[..., object], answer: object) -> list[Node]:

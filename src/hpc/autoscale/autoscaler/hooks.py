@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from hpc.autoscale.autoscaler.faults import (
     HookError,
+    at_once,
     call_with_up_to,
     calling,
     checked_nodes,
@@ -45,7 +46,7 @@ def ask_for_nodes(hook: Callable[..., Any], nodes: list[Node], *more: Any) -> li
     """The nodes that a hook returns, none for None, where a person gives a command. `more` is given
     to hooks that take it. What it raises is as for `ask`; HookError for what are no nodes."""
     with calling(hook):
-        found = call_with_up_to(hook, nodes, *more)
+        found = at_once(call_with_up_to(hook, nodes, *more))
     return checked_nodes(hook, found or [])
 
 
@@ -54,6 +55,13 @@ def checked_driver(driver: object) -> SchedulerDriver:
     if not isinstance(driver, SchedulerDriver):
         raise HookError(f"expected a SchedulerDriver for the loop, found {short(driver)}")
     return driver
+
+
+def made(new_driver: Callable[[], object]) -> SchedulerDriver:
+    """The driver that a function makes. HookError when it makes none."""
+    with without_exit("making a driver"):
+        found = new_driver()
+    return checked_driver(found)
 
 
 def prepared_config(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +167,7 @@ def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mappi
     """What the driver wants of nodearrays."""
     hook, wanted = driver.wanted_arrays, "a list of nodearray definitions"
     with without_exit(name_of(hook)):
-        found: object = hook(config)
+        found: object = at_once(hook(config))
     if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
         raise _error(hook, wanted, found)
     arrays = list(found)

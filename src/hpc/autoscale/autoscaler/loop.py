@@ -284,7 +284,7 @@ class Autoscaler:
 
     def _take_another_driver(self) -> None:
         """A driver for another pass, where one can be made."""
-        other = hooks.checked_driver(self._new_driver()) if self._new_driver else self.driver
+        other = hooks.made(self._new_driver) if self._new_driver else self.driver
         before, self.driver = self.driver, other
         if before is not self.driver:
             before.close_histories()
@@ -292,7 +292,7 @@ class Autoscaler:
     def _another_driver(self) -> Prepared:
         """A driver that has read nothing in this pass; the same one, as it is, where no other can
         be made."""
-        other = hooks.checked_driver(self._new_driver()) if self._new_driver else self.driver
+        other = hooks.made(self._new_driver) if self._new_driver else self.driver
         if other is self.driver:
             return other, {}
         other, config = self._prepared(other)
