@@ -592,6 +592,18 @@ def test_a_young_node_stays(run, scheduler, cluster, now):
         assert run(autoscale=section).deleted == deleted
 
 
+def test_a_node_that_came_while_the_clock_was_ahead_is_young_once(run, scheduler, cluster, now):
+    """Once the clock is right again its life begins anew; nobody waits for hours that were none."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    section = {"min_lifetime": 3600}
+    now.now += 5 * 3600
+    run(autoscale=section)
+    now.now -= 5 * 3600
+    for deleted in (*[()] * 6, ("htc-1",)):
+        now.sleep(600)
+        assert run(autoscale=section).deleted == deleted
+
+
 # -- how much one pass may do
 
 

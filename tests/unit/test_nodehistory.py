@@ -5,6 +5,7 @@ import pytest
 from builders.history import History, a_started_node
 from hpc.autoscale import clock
 from hpc.autoscale.node.nodehistory import NodeHistoryError, NullNodeHistory, SQLiteNodeHistory
+from hpc.autoscale.node.nodehistory.watching import Rhythm
 
 DAY = 24 * 3600
 
@@ -220,6 +221,19 @@ def test_times_from_a_wrong_clock_do_not_last(history):
     history.at += 301
     history.update([node])
     assert history.idle(300) == ["N-1"]
+
+
+@pytest.mark.parametrize("ahead", [3600, 30 * DAY])
+def test_a_node_that_was_ready_at_first_stays_one(history, ahead):
+    """Whatever the clock said then, and although it is put right."""
+    history.rhythm = Rhythm(60.0)
+    history.at = DAY + ahead
+    history.update([a_started_node()])
+    history.at = float(DAY)
+    history.update([a_started_node()])
+    assert history.found_ready() == {"N-1"}
+    assert history.read()["N-1"].create_time == DAY
+    assert history.booting() == []
 
 
 def test_gone_in_the_far_future_is_forgotten(history):

@@ -512,7 +512,7 @@ def _min_lifetime(node: Node, gate: Gate, command: Command) -> str:
         return ""
     if not node.create_time_unix:
         return "it is not known for how long it has been there"
-    age = facts.now - node.create_time_unix
+    age = max(0.0, facts.now - node.create_time_unix)
     if age >= facts.min_lifetime:
         return ""
     return f"has been there for {age:.0f} of {facts.min_lifetime:.0f} seconds"

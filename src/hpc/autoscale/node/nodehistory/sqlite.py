@@ -438,11 +438,14 @@ def _observed(
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
     is_resting = not (node.exists or record.was_ready)  # it boots from when it is started
     created = now if is_resting else _plausible(record.create_time, now)
+    if is_exact:  # nobody waits for a clock that was ahead when the node was first seen
+        created = min(created, now)
     matched = _plausible(record.last_match_time, now)
     # one that was thought gone may have been at work unwatched
     if node.required or node.state != "Ready" or record.delete_time is not None:
         matched = now if is_exact else max(matched, now)
-    ready = record.ready_time
+    # which of the two is later tells whether it was ready when it was first seen
+    ready = record.ready_time - (record.create_time - created if record.was_ready else 0.0)
     is_ready = node.state == "Ready" or bool(node.metadata.get("_running_job_"))
     if is_ready and not record.was_ready:
         # later than it was first seen, where it was seen before: `found_ready` goes by that
