@@ -340,6 +340,17 @@ def test_a_file_is_full_after_a_day_and_old_after_many(tmp_path, now):
     assert [r.at for r in Journal(path)] == sorted(r.at for r in Journal(path))
 
 
+def test_a_clock_that_jumps_ahead_deletes_no_file(tmp_path, now):
+    """What was written before that is what tells of it; once it is right again files go on."""
+    path = tmp_path / "j"
+    writer = JournalWriter(path)
+    for moment in (*range(4), 10_000, *range(4, 8)):
+        now.now = 1.7e9 + moment * journal_files.DAY
+        writer.write(a_pass(now.now))
+        os.utime(max(path.iterdir()), (now.now, now.now))  # as a real clock does
+    assert len(list(Journal(path))) == 9
+
+
 def test_the_oldest_files_go_when_all_are_too_large(tmp_path, now):
     """The newest stays, however large it is."""
     size = len(packed(json.dumps({"x": 1}).encode())) * 12

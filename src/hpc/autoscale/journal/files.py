@@ -174,9 +174,11 @@ class Directory:
 
     def forget_old(self, now: float) -> None:
         """Delete files that are too old, and the oldest ones while all are too large; never the
-        newest."""
+        newest. A file is too old once one that is so much younger is full, so that a clock that
+        jumps ahead, and is put right, deletes nothing."""
         *others, newest = files_in(self.path)
         known = [(each, each.stat()) for each in others]
+        now = min([now, *(stat.st_mtime for _, stat in known[-1:])])
         room = self.keeping.size - newest.stat().st_size
         old: list[Path] = []
         for each, stat in reversed(known):
