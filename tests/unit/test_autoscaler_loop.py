@@ -89,6 +89,13 @@ def test_an_interval_that_is_none_is_refused(autoscaler, diary, interval):
     assert diary.began == []
 
 
+def test_a_loop_within_a_loop_is_refused(autoscaler, diary, scheduler):
+    """As one that a hook begins; the first goes on, and keeps its lock."""
+    scheduler.validate_nodes = lambda *_: autoscaler.run_forever(1, should_stop=lambda: True)
+    assert autoscaler.run_forever(15, should_stop=after(2, diary)) == 2
+    assert "expected one loop at a time, found a second" in diary.failures[-1][0]
+
+
 def test_the_longest_interval_can_be_read_in_the_journal(autoscaler, diary, scheduler):
     """Nothing that a loop accepts makes its own records unreadable."""
     autoscaler.config["journal"] = {}

@@ -230,8 +230,11 @@ class Autoscaler:
         loop of this machine has one of the clusters, passes fail.
 
         InvalidArgument, before the first pass, for an interval that is no number of seconds from 0
-        to LONGEST_INTERVAL.
+        to LONGEST_INTERVAL. MultipleInstancesError while another call of it has not returned, as
+        where a hook or a thread begins a second loop.
         """
+        if self._loop_lock is not None:
+            raise MultipleInstancesError("run_forever: expected one loop at a time, found a second")
         interval = self._interval = checked_interval("run_forever", interval)
         stop = stopper(stop_event, should_stop)
         if stop_event is not None:
