@@ -1,6 +1,7 @@
 """Which of the places that may configure logging decides, and what is said of one that cannot be
 used. `test_hpclogging_setup` has the same in processes of their own."""
 
+import contextlib
 import io
 import json
 import logging
@@ -190,6 +191,54 @@ def test_a_log_that_is_moved_or_removed_is_begun_anew(monkeypatch, tmp_path, cap
     assert capsys.readouterr().err.count("cannot be written: No such file") == 1
     for handler in root.handlers:
         handler.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
+@pytest.mark.parametrize("kind", ["logging.FileHandler", "logging.handlers.RotatingFileHandler"])
+def test_a_log_whose_file_could_not_be_closed_goes_on(monkeypatch, tmp_path, kind):
+    """As where a log was removed from a full disk, or was to be rotated there: what was not written
+    yet is lost, nothing is raised, and later records are written."""
+    path = tmp_path / "a.log"
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(hpclogging, "_initialized", False)
+    settings = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"h": {"class": kind, "filename": str(path)}},
+        "root": {"handlers": ["h"], "level": "WARNING"},
+    }
+    hpclogging.initialize_logging({"logging": {"config": settings}})
+    (handler,) = root.handlers
+    handler.stream.close()
+    handler.stream = open("/dev/full", "w")  # noqa: SIM115 - the handler closes it
+    handler.stream.write("lost")
+    hpclogging.warning("one")
+    handler.stream.close()
+    hpclogging.warning("two")
+    assert path.read_text() == "one\ntwo\n"
+    handler.close()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no device that is full")
+def test_a_log_that_cannot_be_written_while_stderr_cannot_either(monkeypatch, tmp_path):
+    """Nobody is told, and nothing is raised."""
+    handler = logging.FileHandler(tmp_path / "b.log")
+    hpclogging._tell_once(handler)
+    told = False
+    with (
+        contextlib.suppress(OSError),
+        open("/dev/full", "w", buffering=1) as full,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(sys, "stderr", full)
+        try:
+            raise OSError(28, "No space left on device")
+        except OSError:
+            handler.handleError(logging.makeLogRecord({"msg": "x"}))
+        told = True
+    assert told
+    handler.close()
 
 
 def test_lines_of_json():

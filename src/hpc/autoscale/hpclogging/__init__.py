@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from types import MethodType
 from typing import IO, TYPE_CHECKING, Any, AnyStr, TextIO, TypeGuard, cast
 
@@ -435,22 +436,25 @@ def _tell_once(handler: FileHandler) -> None:
             usual(record)
         elif not told:
             told = True
-            sys.stderr.write(
-                f"log file {handler.baseFilename!r} cannot be written: {problem.strerror}\n"
-            )
+            said = f"log file {handler.baseFilename!r} cannot be written: {problem.strerror}\n"
+            with suppress(OSError):  # it may be on the same disk
+                sys.stderr.write(said)
 
     handler.handleError = handle_error  # type: ignore[method-assign]
 
 
 def _follow_the_name(handler: FileHandler) -> None:
     """Have the handler write to the file that has its name when it writes: others move and remove
-    log files, such as logrotate and other processes that log there."""
+    log files, such as logrotate and other processes that log there. One that could not be closed
+    properly, as on a disk that is full, is closed all the same."""
     emit = handler.emit
 
     def emit_there(record: LogRecord) -> None:
-        if handler.stream is not None and not _is_at(handler.stream, handler.baseFilename):
-            handler.stream.close()
+        stream = handler.stream
+        if stream is not None and (stream.closed or not _is_at(stream, handler.baseFilename)):
             handler.stream = None  # it is opened anew
+            with suppress(OSError):  # what it could not write is lost
+                stream.close()
         try:
             emit(record)
         except OSError:  # not all handlers see to a file that cannot be opened
