@@ -1,6 +1,7 @@
 """Judging replies, waiting times, and what lost replies must have said."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -94,6 +95,22 @@ def test_long_words_are_shortened() -> None:
 def test_retry_after(value: str, seconds: float | None) -> None:
     """Seconds or a date; nonsense counts as nothing, the past as now."""
     assert retry_after({"Retry-After": value}, lambda: 10.0) == seconds
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone cannot be set")
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    "date",
+    ["Thu Jan  1 00:01:40 1970", "Thursday, 01-Jan-70 00:01:40 GMT", "1 Jan 1970 00:01:40 -0000"],
+)
+def test_a_date_is_in_utc(monkeypatch: pytest.MonkeyPatch, zone: str, date: str) -> None:
+    """In each of the forms of HTTP, wherever the machine is."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", zone)
+        time.tzset()
+        seconds = retry_after({"Retry-After": date, "Date": "Thu, 01 Jan 1970 00:00:10 GMT"}, float)
+    time.tzset()
+    assert seconds == 90.0
 
 
 @given(st.text(max_size=40))

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.errors import CycleCloudError
@@ -176,11 +177,14 @@ def retry_after(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> 
 
 
 def _unix_time(http_date: str) -> float | None:
+    """The time of a date in one of the forms that HTTP has, all of which are in UTC, also where one
+    does not say so."""
     # not at the top: few replies have a date to understand, and the package brings half of the
     # network library
     from email.utils import parsedate_to_datetime
 
     try:
-        return parsedate_to_datetime(http_date).timestamp()
+        found = parsedate_to_datetime(http_date)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except (TypeError, ValueError, OverflowError, IndexError):
         return None
