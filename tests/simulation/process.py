@@ -218,7 +218,8 @@ class Machine:
 
     def _here(self) -> request_log.Sender:
         """The process that runs now, as it notes itself with what it sends."""
-        return request_log.Sender("machine", id(self._running[-1]), self._running[-1].name)
+        process = self._running[-1]
+        return request_log.Sender("machine", id(process), f"one-boot/0/{process.name}")
 
     def _state_of(self, sender: request_log.Sender) -> str:
         """Whether a process has ended: those that wait while another one runs have not."""

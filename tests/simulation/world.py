@@ -73,6 +73,9 @@ class WorldClock(clock.Clock):
     def sleep(self, n: float) -> None:
         self._world.sleep(n)
 
+    def booted_at(self) -> float:
+        return self._world.skew
+
 
 class _InProcess:
     """What the simulator's HTTP application needs of a server."""

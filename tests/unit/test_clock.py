@@ -18,6 +18,18 @@ def test_the_real_clock_shows_unix_time(monkeypatch):
     assert (clock.time(), slept) == (12.5, [3])
 
 
+@pytest.mark.skipif(not hasattr(time, "CLOCK_BOOTTIME"), reason="the system does not say")
+def test_the_start_of_the_machine_is_told_by_the_real_clock(monkeypatch):
+    """It is another time once that is set; clocks that are not the real one know of none."""
+    before = clock.booted_at()
+    assert before is not None and before < time.time()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3600)
+    assert clock.booted_at() - before == pytest.approx(3600, abs=60)
+    clock.use_mock_clock()
+    assert clock.booted_at() is None
+
+
 def test_mock_clock_moves_by_sleeping_only():
     """It starts at 1000 and sleeping takes no time but counts."""
     mock = clock.use_mock_clock()

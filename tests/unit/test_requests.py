@@ -173,7 +173,7 @@ def test_a_file_of_a_later_version(path):
         db.execute("CREATE TABLE other (x)")
         db.execute("PRAGMA user_version = 7")
         db.commit()
-    with pytest.raises(RequestLogError, match="expected a file of request ids of version 3"):
+    with pytest.raises(RequestLogError, match="expected a file of request ids of version 4"):
         RequestLog(path).begin()
 
 
@@ -366,7 +366,7 @@ def test_a_removal_that_is_called_off_is_kept(path):
     assert not any(removal.called_off for removal in log.removals)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_file_of_a_version_before_is_read_and_brought_up(path, version):
     """What it tells of is kept; the first has not noted what was made."""
     log = RequestLog(path, ids("a"))
@@ -375,7 +375,9 @@ def test_a_file_of_a_version_before_is_read_and_brought_up(path, version):
     with closing(sqlite3.connect(path)) as db, db:
         if version < 2:
             db.execute("DROP TABLE made")
-        db.execute("ALTER TABLE removals DROP COLUMN called_off")
+        if version < 3:
+            db.execute("ALTER TABLE removals DROP COLUMN called_off")
+        db.execute("DROP TABLE booted")
         db.execute(f"PRAGMA user_version = {version}")
     log = RequestLog(path, ids("b"))
     (removal,) = log.removals
@@ -399,6 +401,70 @@ def test_nodes_that_go_are_missed_in_no_listing(path):
     log.settle_removal("r", gone={"2", "3"})
     (made,) = log.made
     assert (made.promised, made.node_ids) == (1, set())
+
+
+class SetClock(clock.Clock):
+    """A clock that somebody sets: it is `wrong` by so many seconds, ten minutes after the start of
+    the machine."""
+
+    wrong = 0.0
+    up = 600.0
+
+    def time(self):
+        return 1.7e9 + self.up + self.wrong
+
+    def booted_at(self):
+        return 1.7e9 + self.wrong
+
+
+@pytest.fixture
+def set_clock():
+    """Such a clock, in the place of the real one."""
+    made = SetClock()
+    before = clock.use_clock(made)
+    yield made
+    clock.use_clock(before)
+
+
+def filled(path):
+    """A log with a create, a removal, and what a create has made."""
+    log = RequestLog(path, ids("a"))
+    log.begin()
+    log.begin_removal("r", "shutdown_nodes", [("1", "htc-1")])
+    log.note_made(requests.Made("b", "here", 2, frozenset({"2"}), clock.time()))
+    return log
+
+
+@pytest.mark.parametrize("wrong", [1e9, 7200.0, 1.0, -7200.0, -1.6e9])
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_clock_that_is_set_makes_no_request_old(path, set_clock, wrong, writes):
+    """It is as long ago as it was: another one of the same machine counts on, and an hour later it
+    is old."""
+    filled(path)
+    set_clock.wrong, set_clock.up = wrong, set_clock.up + 60
+    log = RequestLog(path)
+    if writes:
+        log.begin_removal("s", "shutdown_nodes", [("3", "htc-3")])
+    found = [*log.creates, *log.removals[:1], *log.made]
+    assert len(found) == 3
+    assert all(abs(clock.time() - each.begun - 60) <= 2 for each in found)
+    assert not any(map(requests.is_old, found))
+    set_clock.up += OLD_SECONDS
+    assert all(map(requests.is_old, (*log.creates, *log.removals[:1])))
+    assert log.made == []
+
+
+def test_after_a_start_of_the_machine_the_clock_is_believed(path, set_clock):
+    """Nobody knows how long it was off."""
+    filled(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE booted SET boot = 'before'")
+    set_clock.wrong = OLD_SECONDS + 1
+    assert all(map(requests.is_old, RequestLog(path).creates))
+    RequestLog(path).call_off(RequestLog(path).removals)
+    set_clock.wrong += OLD_SECONDS
+    (removal,) = RequestLog(path).removals
+    assert clock.time() - removal.begun == OLD_SECONDS + 1
 
 
 def test_what_was_made_long_ago_is_forgotten(path):

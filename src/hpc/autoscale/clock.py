@@ -23,6 +23,14 @@ class Clock:
         """Wait for `n` seconds; ValueError when negative."""
         _time.sleep(n)
 
+    def booted_at(self) -> float | None:
+        """When the machine was started, in unix seconds and by the clock as it is set now: another
+        time once the clock is set. None where that is not known, as of a clock that is not the
+        real one and does not say."""
+        if type(self) is not Clock or not hasattr(_time, "CLOCK_BOOTTIME"):
+            return None
+        return _time.time() - _time.clock_gettime(_time.CLOCK_BOOTTIME)
+
 
 class MockClock(Clock):
     """A clock that stands still until somebody sleeps or sets `now`; sleeping takes no time."""
@@ -69,6 +77,12 @@ def time() -> float:
 def sleep(n: float) -> None:
     """Wait for `n` seconds by the clock of the process."""
     _clock.sleep(n)
+
+
+def booted_at() -> float | None:
+    """When the machine was started, by the clock of the process as it is set now; None where that
+    is not known."""
+    return _clock.booted_at()
 
 
 def in_utc(seconds: float) -> str:

@@ -106,9 +106,10 @@ class PassRecorder:
 
     @_apart
     def note_senders(self, config: Mapping[str, Any]) -> None:
-        """Note who this is to those who look at requests, and of others with requests under way
-        whether they still run."""
+        """Note who this is to those who look at requests, how the clock is set, and of others with
+        requests under way whether they still run."""
         self.doors["here"] = list(Sender.here())
+        self.doors["booted_at"] = clock.booted_at()
         path = config.get("requests_file")
         if not path or not os.path.exists(file_of(path)):
             return

@@ -24,6 +24,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.locks import stat_of_process
+from hpc.autoscale.node import clock_set
 from hpc.autoscale.sqlitefile import SqliteFile
 from hpc.autoscale.util import random_uuid
 
@@ -93,6 +94,11 @@ class Sender(NamedTuple):
         if numbers != _numbers():
             return "unknown"
         return "running" if _begun(self.pid) == begun else "ended"
+
+    @property
+    def boot(self) -> str:
+        """Which start of the machine it was begun after; empty where nobody knows."""
+        return self.started.partition("/")[0]
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}" if self.host else "a process not noted"
@@ -231,6 +237,8 @@ _MADE = (
 )
 
 
+_WITH_TIMES = ("creates", "removals", "made")
+
 _CALLED_OFF = "called_off INTEGER NOT NULL DEFAULT 0"
 
 
@@ -238,7 +246,7 @@ class RequestFile(SqliteFile):
     """The file of requests. A list of ids in JSON beside it is of an earlier version."""
 
     NAME = "request ids"
-    VERSION = 3
+    VERSION = 4
     TABLES = (
         "CREATE TABLE creates (request_id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT"
         " NULL, started TEXT NOT NULL, begun REAL NOT NULL)",
@@ -246,13 +254,28 @@ class RequestFile(SqliteFile):
         " NULL, request_id TEXT NOT NULL, host TEXT NOT NULL, pid INTEGER NOT NULL, started TEXT"
         f" NOT NULL, begun REAL NOT NULL, {_CALLED_OFF})",
         _MADE,
+        clock_set.TABLE,
     )
     UPGRADES: Mapping[int, Sequence[str]] = {
         1: (_MADE,),
         2: (f"ALTER TABLE removals ADD COLUMN {_CALLED_OFF}",),
+        3: (clock_set.TABLE,),
     }
     ERROR = RequestLogError
     REMEDY = _REMEDY
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """As of any file, with times in it as the clock is set now."""
+        with super().writing() as db:
+            clock_set.follow(db, _WITH_TIMES, Sender.here().boot)
+            yield db
+
+    def with_times(self, query: str, since: int = 1) -> tuple[list[Any], float]:
+        """What `rows` finds, and by how many seconds the times in it have to be moved, since the
+        clock was set."""
+        rows, booted = self.tables((query, since), (clock_set.QUERY, 4))
+        return rows, clock_set.moved_by(booted, Sender.here().boot) if rows else 0.0
 
     def check(self) -> None:
         """As of any file; so is the list of an earlier version beside it, which stays there."""
@@ -324,7 +347,8 @@ class RequestLog:
     def creates(self) -> list[Sent]:
         """The creates whose outcome is unknown, whoever sent them."""
         query = f"SELECT {_SENDER}, request_id FROM creates ORDER BY rowid"
-        return [_sent(*row) for row in self._file.rows(query)]
+        rows, by = self._file.with_times(query)
+        return [_sent(*row, by=by) for row in rows]
 
     @property
     def unsettled(self) -> list[str]:
@@ -398,8 +422,8 @@ class RequestLog:
     def made(self) -> list[Made]:
         """What creates have made lately."""
         query = "SELECT request_id, place, count, node_ids, begun FROM made ORDER BY rowid"
-        rows = self._file.rows(query, since=2)
-        found = [Made(i, at, n, frozenset(ids.split()), begun) for i, at, n, ids, begun in rows]
+        rows, by = self._file.with_times(query, since=2)
+        found = [Made(i, at, n, frozenset(ids.split()), t + by) for i, at, n, ids, t in rows]
         return [each for each in found if not is_old(each)]
 
     def note_made(self, made: Made) -> None:
@@ -412,8 +436,8 @@ class RequestLog:
     @property
     def removals(self) -> list[Removal]:
         """The nodes of removals whose outcome is unknown, whoever sent them."""
-        rows = self._file.rows("SELECT * FROM removals ORDER BY rowid")
-        return [_removal(*row) for row in rows]
+        rows, by = self._file.with_times("SELECT * FROM removals ORDER BY rowid")
+        return [_removal(*row, by=by) for row in rows]
 
     def begin_removal(
         self, request_id: str, command: str, nodes: Iterable[tuple[str, str]]
@@ -486,16 +510,20 @@ class RequestLog:
             raise RequestLogError(f"request ids {old}: cannot be removed: {e.strerror or e}") from e
 
 
-def _sent(host: str, pid: int, started: str, begun: float, request_id: str) -> Sent:
-    """A create of a row of the file."""
-    return Sent(Sender(host, pid, started), begun, request_id)
+def _sent(
+    host: str, pid: int, started: str, begun: float, request_id: str, *, by: float = 0.0
+) -> Sent:
+    """A create of a row of the file, to whose time so many seconds are added."""
+    return Sent(Sender(host, pid, started), begun + by, request_id)
 
 
-def _removal(node_id: str, name: str, command: str, request_id: str, *row: Any) -> Removal:
-    """A removal of a row of the file; in one of before version 3 none is called off."""
+def _removal(
+    node_id: str, name: str, command: str, request_id: str, *row: Any, by: float
+) -> Removal:
+    """A removal of a row of the file, as `_sent`; in one of before version 3 none is called off."""
     *sender, begun = row[:4]
     what = (node_id, name, command, request_id)
-    return Removal(Sender(*sender), begun, *what, any(row[4:]))
+    return Removal(Sender(*sender), begun + by, *what, any(row[4:]))
 
 
 def _row(removal: Removal) -> tuple[object, ...]:

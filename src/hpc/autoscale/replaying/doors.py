@@ -113,6 +113,7 @@ class JournalClock(clock.Clock):
         self._beside = deque(doors.get("clock_beside", ()))
         self._thread = threading.get_ident()
         self._now = tape.record.at
+        self._booted_at: float | None = doors.get("booted_at")
         self._is_told = False
 
     def time(self) -> float:
@@ -129,6 +130,9 @@ class JournalClock(clock.Clock):
 
     def sleep(self, n: float) -> None:
         pass
+
+    def booted_at(self) -> float | None:
+        return self._booted_at
 
     @property
     def left(self) -> int:
