@@ -120,12 +120,9 @@ class SchedulerDriver(ABC):
     def validate_nodes(  # noqa: B027 - optional: most schedulers have nothing to compare
         self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]
     ) -> None:
-        """Called once in a pass, before work is placed, to compare the nodes of the scheduler with
-        those of CycleCloud. A host that is taken out of `scheduler_nodes`, because its node is
-        lost, gets no work. Dry runs call it too (`read_only`), and must change nothing.
-
-        Nodes do not have their times here: `create_time_unix` is 0 in a pass.
-        """
+        """Called once in a pass, before work is placed, to compare hosts with CycleCloud's nodes,
+        which have no times yet (`create_time_unix` is 0). A host that is taken out of the list,
+        because its node is lost, gets no work. Dry runs (`read_only`) must change nothing here."""
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         """Prepare a new node manager: the `ccnodeid` resource and spare placement groups."""
@@ -166,8 +163,7 @@ class SchedulerDriver(ABC):
 
     def name_of_job(self, name: str) -> str:
         """The name of the job, of those read last, that stands for what users call `name`, where
-        several are handed over as one; of no job where nothing is wanted. Asked by `explain` and
-        `analyze`."""
+        several are handed over as one; of no job where nothing is wanted. Asked by `explain`."""
         return name
 
     @property
