@@ -33,6 +33,22 @@ def test_a_node_is_idle_after_the_time_asked_for(history):
     assert history.idle(300) == ["N-1"]
 
 
+def test_a_node_with_another_host_name_is_idle_from_then_on(history):
+    """As where a listing has the names of two nodes exchanged: what is known of the one host is
+    nothing that is known of the node. In another spelling a name is the same."""
+    node = a_started_node(hostname="host-1")
+    history.update([node])
+    for hostname, idle in [("HOST-1.example.com", ["N-1"]), ("host-2", []), ("host-1", [])]:
+        history.at += 301
+        node = a_started_node(hostname=hostname)
+        history.update([node])
+        assert history.idle(300) == idle
+        assert (history.sightings()["N-1"].idle_passes > 0) is bool(idle)
+    history.at += 301
+    history.update([node])
+    assert history.idle(300) == ["N-1"]
+
+
 def test_a_needed_node_is_not_idle(history):
     """Being required restarts the idle clock, and so does any state but Ready."""
     node = a_started_node()

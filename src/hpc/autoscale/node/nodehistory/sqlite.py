@@ -96,9 +96,10 @@ class SQLiteNodeHistory(NodeHistory):
 
         Required nodes and those that are not Ready count as needed now. A node is ready from the
         first time that it is seen Ready, or running a job, and stays so. One that rests and was
-        never ready counts as first seen now. Nodes without a NodeId are passed over. Where nobody
-        watched since the last update, the times of nodes are moved on by what does not count
-        (`watching`). One transaction; cost is linear in the nodes.
+        never ready counts as first seen now, and one with another host name than before as needed
+        now. Nodes without a NodeId are passed over. Where nobody watched since the last update, the
+        times of nodes are moved on by what does not count (`watching`). One transaction; cost is
+        linear in the nodes.
         """
         if self.read_only:
             return
@@ -121,8 +122,11 @@ class SQLiteNodeHistory(NodeHistory):
                 known = seen.get(node_id)
                 if known is None and node_id in stored:
                     known = _moved(stored[node_id], gap, now)
+                    is_another = _has_another_host(node, known)
+                    if is_another:
+                        busy.add(node_id)
                     was_idle = before.get(node_id, Sighting()).idle_passes > 0
-                    if self.rhythm.declared is not None and not was_idle:
+                    if is_another or (self.rhythm.declared is not None and not was_idle):
                         # time counts between two updates that both saw it idle
                         known = known._replace(last_match_time=now)
                 seen[node_id] = _observed(node, known, now, gap.is_known)
@@ -460,6 +464,15 @@ def _observed(
         delete_time=None,
         ignore=bool(node.metadata.get("__ignore__", record.ignore)),
     )
+
+
+def _has_another_host(node: Node, known: NodeRecord) -> bool:
+    """Whether a node has another host name than before: what the scheduler says of that host says
+    nothing of the time before, or the server has taken two nodes for each other."""
+    if not (node.hostname and known.hostname):
+        return False
+    now, before = (ht.without_domain(name).lower() for name in (node.hostname, known.hostname))
+    return now != before
 
 
 def _what_is_new(
