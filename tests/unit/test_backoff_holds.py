@@ -1,5 +1,8 @@
 """Which nodes count as boots that failed, where replies were lost or of a moment before."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from builders.nodes import a_manager, an_htc_cluster
@@ -7,6 +10,7 @@ from builders.replies import a_record
 from hpc.autoscale import clock
 from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.causes import FailureKind
+from hpc.autoscale.backoff.file import BackoffFile, Boot
 from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.backoff.law import Policy
 from hpc.autoscale.backoff.listed import Listed
@@ -214,3 +218,17 @@ def test_what_time_leaves_of_it():
     once = failing(FailureKind.BOOT, 1000.0)
     assert (law.aged(once, 4599.0, Policy()), law.aged(once, 4600.0, Policy())) == (once, None)
     assert law.allowance(once, 1000.0, 1) is None
+
+
+def test_rows_that_make_no_sense_are_left_out_of_the_file(tmp_path):
+    """A value that no pass has written is no error of each pass; the other rows are read."""
+    file = BackoffFile(str(tmp_path / "backoff.db"))
+    boots = {name: Boot(5.0, up_at="htc") for name in ("good", "bad", "half")}
+    file.write({}, boots, {"good": 6.0, "bad": 7.0})
+    with closing(sqlite3.connect(file.path)) as db, db:
+        db.execute("UPDATE boots SET since = 'x' WHERE node_id = 'bad'")
+        db.execute("UPDATE boots SET empty_since = x'ff' WHERE node_id = 'half'")
+        db.execute("UPDATE sent SET since = 'soon' WHERE request_id = 'bad'")
+    found = file.read()
+    assert (found.boots.keys(), found.sent) == ({"good", "half"}, {"good": 6.0})
+    assert found.boots["half"] == Boot(5.0, up_at="htc")

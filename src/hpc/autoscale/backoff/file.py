@@ -86,8 +86,8 @@ class BackoffFile(SqliteFile):
                 found[subject] = row
         return Remembered(
             found,
-            {str(each): _boot(*row) for each, *row in boots},
-            {str(each): float(since or 0.0) for each, since in sent},
+            {str(each): _boot(*row) for each, *row in boots if _is_moment(row[0])},
+            {str(each): float(since or 0.0) for each, since in sent if _is_moment(since)},
         )
 
     def write(
@@ -117,12 +117,16 @@ class BackoffFile(SqliteFile):
             db.executemany("INSERT OR REPLACE INTO sent VALUES (?, ?)", rows)
 
 
+def _is_moment(stored: object) -> bool:
+    """Whether this may be a time that was stored; none at all may."""
+    return stored is None or isinstance(stored, int | float)
+
+
 def _boot(since: Any, was_started: Any, has_vm: Any, has_failed: Any, *later: Any) -> Boot:
     up_at, is_fit, empty_since = [*later, None, None, None][:3]
     told = bool(was_started), bool(has_vm), bool(has_failed)
-    return Boot(
-        float(since or 0.0), *told, str(up_at or ""), bool(is_fit), float(empty_since or 0.0)
-    )
+    empty = float(empty_since or 0.0) if _is_moment(empty_since) else 0.0
+    return Boot(float(since or 0.0), *told, str(up_at or ""), bool(is_fit), empty)
 
 
 def _rows(backoffs: Mapping[Subject, Backoff | None]) -> Iterable[tuple[object, ...]]:
