@@ -175,6 +175,12 @@ def test_equal_questions_get_the_same_object():
         ("standard_hb120RS_v3", "Standard_HB120rs_v3"),
         ("Standard_D4sv5", "Standard_D4s_v5"),
         ("Standrad_NC6", "Standard_NC6"),
+        ("Standart_F4s_v2", "Standard_F4s_v2"),
+        ("F4sv2", "Standard_F4s_v2"),
+        ("Standard F4s v2", "Standard_F4s_v2"),
+        ("Standard_HB120", "Standard_HB120rs_v3"),
+        ("hc44", "Standard_HC44rs"),
+        ("Standard_X123", None),
         ("zzzzzzzzzzzz", None),
     ],
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from os import PathLike
@@ -78,6 +79,7 @@ def _count(known: Mapping[str, Any], key: str, unknown: int) -> int:
 
 
 _UNKNOWN = AuxVMSizeInfo({})
+_BEGINNING = re.compile(r"^(?:standard|basic)[ _-]*")
 
 
 def get_aux_vm_size_info(location: ht.Location | None, vm_size: ht.VMSize | None) -> AuxVMSizeInfo:
@@ -150,15 +152,20 @@ def suggest_vm_size(name: str) -> str | None:
     """The known size that was probably meant by a name that is none: letter case and a missing
     `Standard_` are overlooked before spelling is. The name itself when it is known; None when
     nothing is close."""
-    usual = VM_SIZES.usual_name(name)
+    usual = VM_SIZES.usual_name(name).lower()
     by_case = {known.lower(): known for known in VM_SIZES.size_names()}
-    for candidate in (usual.lower(), f"standard_{usual.lower()}"):
+    for candidate in (usual, f"standard_{usual}"):
         if candidate in by_case:
             return by_case[candidate]
     from difflib import get_close_matches
 
-    close = get_close_matches(usual.lower(), by_case, n=1)
-    return by_case[close[0]] if close else None
+    # what they all begin with makes names close to each other, and takes most of the time
+    by_end = {_BEGINNING.sub("", lower): known for lower, known in sorted(by_case.items())}
+    end = _BEGINNING.sub("", usual)
+    for text, among in ((usual, by_case if end == usual else {}), (end, by_end)):
+        if close := get_close_matches(text, among, n=1):
+            return among[close[0]]
+    return None
 
 
 # -- the `vm_sizes` section of autoscale.json
