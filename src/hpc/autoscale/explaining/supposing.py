@@ -164,16 +164,22 @@ class Supposition:
     def place_in_turn(self, compiled: Compiled, request: Request, jobs: int) -> bool:
         """Place so many demands that are alike, one after another; False where the engine alone
         cannot answer."""
-        cursor = self._cursor(compiled)
-        if request == ONE_SLOT and cursor is not None and _takes_the_same(cursor):
-            # as one demand for as many slots they lie on the same nodes, unless each wants a node
-            # of its own, and to plan that takes far less time
-            plan = self._planner.plan(cursor, Request(jobs), explain=False)
-            if not any(step.after.closed for step in plan.steps):
-                self._planner.apply(plan)
-                return True
+        if jobs > 1 and request == ONE_SLOT and self._place_together(compiled, jobs):
+            return True
         plans = [self.place(compiled, request) for _ in range(jobs)]
         return None not in plans
+
+    def _place_together(self, compiled: Compiled, slots: int) -> bool:
+        """Place so many demands for a slot as one, which takes far less time, if they lie on the
+        same nodes then: not where each wants a node of its own."""
+        cursor = self._cursor(compiled)
+        if cursor is None or not _takes_the_same(cursor):
+            return False
+        plan = self._planner.plan(cursor, Request(slots), explain=False)
+        if any(step.after.closed for step in plan.steps):
+            return False
+        self._planner.apply(plan)
+        return True
 
     def stays_refused(self, compiled: Compiled) -> bool:
         """Whether a demand for which there is no room has none later either, whatever is placed
