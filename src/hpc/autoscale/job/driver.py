@@ -14,7 +14,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hpc.autoscale import util
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.job import Job
@@ -28,7 +27,7 @@ from hpc.autoscale.node.spare_groups import (
 )
 from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.statefiles import HISTORY, path_of
-from hpc.autoscale.util import NullSingletonLock, SingletonLock
+from hpc.autoscale.util import NullSingletonLock, SingletonLock, lock_file_of, take_lock, wants_lock
 
 
 class SchedulerDriver(ABC):
@@ -194,11 +193,11 @@ class SchedulerDriver(ABC):
         MultipleInstancesError when another process holds it, ConfigurationException when there is
         no place for it.
         """
-        if not util.wants_lock(config):
+        if not wants_lock(config):
             return NullSingletonLock()
-        path = util.lock_file_of(config, os.path.join(self.autoscale_home, "lock.file"))
+        path = lock_file_of(config, os.path.join(self.autoscale_home, "lock.file"))
         _require_directory("lock_file", path, "null for no lock")
-        return util.take_lock(path, config)
+        return take_lock(path, config)
 
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
         """What nodes did, opened once: `nodehistorydb`, by default `<home>/nodehistory.db`."""
