@@ -339,7 +339,7 @@ def test_a_file_of_a_later_version(doctor):
     with closing(sqlite3.connect(doctor.home / "requests.db")) as db:
         db.execute("PRAGMA user_version = 99")
         db.commit()
-    assert "of version 3, found another" in doctor(code=1)["state"][1]
+    assert "of version 4, found another" in doctor(code=1)["state"][1]
     assert "move away what is no file of this version" in doctor.remedies["state"]
 
 

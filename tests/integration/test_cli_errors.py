@@ -596,6 +596,11 @@ def test_where_a_stack_trace_is_offered(azscale):
     [
         ("{}['queue']", "reading the scheduler: KeyError: 'queue' (azscale --debug shows more)"),
         ("raise RuntimeError('qstat: gone')", "qstat: gone (azscale --debug shows more)"),
+        (
+            "open('qstat')",
+            "reading the scheduler: [Errno 2] No such file or directory: 'qstat' (azscale --debug"
+            " shows more)",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["jobs", "plan", "demand", "nodes", "status"])

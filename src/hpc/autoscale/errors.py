@@ -125,8 +125,8 @@ def _explains_itself(error: BaseException) -> bool:
 
 def while_doing(error: BaseException, what: str) -> None:
     """Note what was being done when code that is not ours raised an error that says nothing of
-    that, such as KeyError."""
-    if not _explains_itself(error):
+    that, such as KeyError, or FileNotFoundError of a command."""
+    if isinstance(error, OSError) or not _explains_itself(error):
         # in a list, for a journal keeps the texts among the attributes of an error
         error.__dict__.setdefault(_DOING, [what])
 
