@@ -158,13 +158,8 @@ def test_a_log_that_cannot_be_written_is_said_once(say, conf, tmp_path, capsys):
     assert capsys.readouterr().err.count("cannot be written: No space left on device") == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="nobody moves a file that is open")
-@pytest.mark.parametrize("kind", ["logging.FileHandler", "logging.handlers.RotatingFileHandler"])
-def test_a_log_that_is_moved_or_removed_is_begun_anew(monkeypatch, tmp_path, capsys, kind):
-    """As logrotate does it, and another process that logs there. A directory that is not there is
-    told once, and nothing is raised."""
-    (tmp_path / "d").mkdir()
-    path, moved = tmp_path / "d" / "a.log", tmp_path / "d" / "a.log.1"
+def log_to(path, kind, monkeypatch):
+    """Log warnings to a file; the root logger."""
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [])
     monkeypatch.setattr(hpclogging, "_initialized", False)
@@ -175,6 +170,17 @@ def test_a_log_that_is_moved_or_removed_is_begun_anew(monkeypatch, tmp_path, cap
         "root": {"handlers": ["h"], "level": "WARNING"},
     }
     hpclogging.initialize_logging({"logging": {"config": settings}})
+    return root
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nobody moves a file that is open")
+@pytest.mark.parametrize("kind", ["logging.FileHandler", "logging.handlers.RotatingFileHandler"])
+def test_a_log_that_is_moved_or_removed_is_begun_anew(monkeypatch, tmp_path, capsys, kind):
+    """As logrotate does it, and another process that logs there. A directory that is not there is
+    told once, and nothing is raised."""
+    (tmp_path / "d").mkdir()
+    path, moved = tmp_path / "d" / "a.log", tmp_path / "d" / "a.log.1"
+    root = log_to(path, kind, monkeypatch)
     hpclogging.warning("one")
     path.rename(moved)
     hpclogging.warning("two")
@@ -199,16 +205,7 @@ def test_a_log_whose_file_could_not_be_closed_goes_on(monkeypatch, tmp_path, kin
     """As where a log was removed from a full disk, or was to be rotated there: what was not written
     yet is lost, nothing is raised, and later records are written."""
     path = tmp_path / "a.log"
-    root = logging.getLogger()
-    monkeypatch.setattr(root, "handlers", [])
-    monkeypatch.setattr(hpclogging, "_initialized", False)
-    settings = {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "handlers": {"h": {"class": kind, "filename": str(path)}},
-        "root": {"handlers": ["h"], "level": "WARNING"},
-    }
-    hpclogging.initialize_logging({"logging": {"config": settings}})
+    root = log_to(path, kind, monkeypatch)
     (handler,) = root.handlers
     handler.stream.close()
     handler.stream = open("/dev/full", "w")  # noqa: SIM115 - the handler closes it
