@@ -39,7 +39,7 @@ HOSTS = StateFile("on_premises", "on-premises.db", "on-premises.db", is_named=Fa
 WEIGHTS = StateFile("weights", "weights.db", "", is_named=False)
 STOPS = StateFile("autostop.database", "autostop.db", "autostop.db")
 
-STATE_FILES = (*(HISTORY, REQUESTS, REQUEST_SETS, BACKOFF, GANGS, CLUSTERS, HOSTS, WEIGHTS, STOPS),)
+STATE_FILES = (HISTORY, REQUESTS, REQUEST_SETS, BACKOFF, GANGS, CLUSTERS, HOSTS, WEIGHTS, STOPS)
 
 
 def is_kept(file: StateFile, config: Mapping[str, Any]) -> bool:

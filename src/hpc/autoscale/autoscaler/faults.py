@@ -211,8 +211,8 @@ class Faults:
 
 
 def at_once(answer: T) -> T | list[Any]:
-    """All that a hook answers, while it is called: a generator runs the driver's code later, and
-    once."""
+    """All that a hook answers, while it is called, since a generator runs the driver's code later,
+    and once: a list of anything that is one of several. What is nothing of the kind stays."""
     if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
         return list(answer)
     return answer
@@ -220,9 +220,9 @@ def at_once(answer: T) -> T | list[Any]:
 
 def checked_nodes(hook: Callable[..., object], answer: object) -> list[Node]:
     """The nodes that a driver's hook returned. HookError for anything else."""
-    if not isinstance(answer, Iterable) or isinstance(answer, str | bytes | Mapping):
+    nodes = at_once(answer)
+    if not isinstance(nodes, list):
         raise HookError(f"{name_of(hook)}: {EXPECTED_NODES}, found {short(answer)}")
-    nodes = list(answer)
     for node in nodes:
         if not isinstance(node, Node):
             raise HookError(f"{name_of(hook)}: {EXPECTED_NODES}, found {short(node)} among them")

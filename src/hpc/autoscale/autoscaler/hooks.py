@@ -116,6 +116,14 @@ def name_of_job(driver: SchedulerDriver, name: str) -> str:
     return found
 
 
+def standing_for(driver: SchedulerDriver, name: str, jobs: Iterable[object]) -> str:
+    """The name of the job, of those that were read, that users call `name`: that name itself where
+    a job has it, else what the driver says. HookError as for `name_of_job`."""
+    if any(getattr(job, "name", None) == name for job in jobs):
+        return name
+    return name_of_job(driver, name)
+
+
 def read(
     driver: SchedulerDriver, config: dict[str, Any], again: bool = False
 ) -> tuple[list[Job], list[SchedulerNode]]:
@@ -168,13 +176,12 @@ def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mappi
     hook, wanted = driver.wanted_arrays, "a list of nodearray definitions"
     with without_exit(name_of(hook)):
         found: object = at_once(hook(config))
-    if not isinstance(found, Iterable) or isinstance(found, str | bytes | Mapping):
+    if not isinstance(found, list):
         raise _error(hook, wanted, found)
-    arrays = list(found)
-    for array in arrays:
+    for array in found:
         if not isinstance(array, Mapping):
             raise _error(hook, wanted, array)
-    return arrays
+    return found
 
 
 def _error(hook: Callable[..., object], wanted: str, found: object) -> HookError:

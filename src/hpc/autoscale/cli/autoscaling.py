@@ -196,19 +196,16 @@ class AutoscalingCommands(CommandLine):
             results.unregister_result_handler(handler)
         every = hooks.read(driver, config)[0]
         every = [*every, *requested_jobs(config, driver.autoscale_home, calculator.node_mgr)]
-        jobs = [j for j in every if _name_of(j) == job_id]
-        if not jobs:
-            other = hooks.name_of_job(driver, job_id)
-            jobs = [j for j in every if _name_of(j) == other]
+        name = hooks.standing_for(driver, job_id, every)
+        jobs = [j for j in every if _name_of(j) == name]
         if not jobs:
             guess = did_you_mean(job_id, map(str, map(_name_of, every)))
             raise AutoscaleError(f"the scheduler has no job {job_id!r}{guess}")
-        job_id = str(_name_of(jobs[0]))
         nodes = calculator.get_demand().compute_nodes
-        assigned = [node for node in nodes if job_id in node.assignments]
-        refused = [] if assigned else handler.by_context.get(f"[Job {job_id}]", [])
-        reasons = reasons_of(job_id, refused, unsatisfied, set_aside, long)
-        found = Analysis(job_id, jobs, assigned, reasons)
+        assigned = [node for node in nodes if name in node.assignments]
+        refused = [] if assigned else handler.by_context.get(f"[Job {name}]", [])
+        reasons = reasons_of(name, refused, unsatisfied, set_aside, long)
+        found = Analysis(name, jobs, assigned, reasons)
         print_analysis(found, self._noted_format or "table", long)
 
 

@@ -125,8 +125,8 @@ def look(
 
     def watched(config: Config, driver: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = new_calculator(config, driver)
-        if name and not any(getattr(job, "name", None) == name for job in jobs):
-            standing_for[0] = hooks.name_of_job(driver, name)
+        if name:
+            standing_for[0] = hooks.standing_for(driver, name, jobs)
         queue.watch(calculator, standing_for[0])
         seen.append((calculator, list(jobs)))
         hosts.update(known_states(config))

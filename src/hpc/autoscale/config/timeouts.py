@@ -56,15 +56,20 @@ def parse_timeout(
     return _seconds(f"{timeout_key}.{name}", value[name]) if value.get(name) else default_value
 
 
-def _seconds(where: str, value: object) -> int:
+def as_seconds(value: object) -> float | None:
+    """A number, or the number that a text is; None for anything else, and what no float holds."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
     try:
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise TypeError
-        seconds = float(value)
-        if seconds < 0 or not math.isfinite(seconds):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _seconds(where: str, value: object) -> int:
+    seconds = as_seconds(value)
+    if seconds is None or seconds < 0 or not math.isfinite(seconds):
         raise ConfigurationException(
             f"{where}: expected a number of seconds of 0 or more, found {value!r}"
-        ) from None
+        )
     return int(seconds)

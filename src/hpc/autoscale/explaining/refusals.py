@@ -210,7 +210,7 @@ class Known:
         if self._resources is None:
             every = [*self.buckets, *self.unusable]
             self._resources = {name: None for bucket in every for name in bucket.resources}
-            machines = (b for b in self.buckets if b.resources == {} or b.nodearray[:2] == "__")
+            machines = (b for b in self.buckets if b.resources == {} or _has_no_nodearray(b))
             for bucket in machines:
                 for node in bucket.nodes:
                     self._resources.update(dict.fromkeys(node.resources))
@@ -223,7 +223,7 @@ class Known:
         found: dict[str, object] = {}
         for bucket in (*self.buckets, *self.unusable):
             value = value_of_new(bucket, name)
-            if value is not None and bucket.nodearray[:2] != "__":
+            if value is not None and not _has_no_nodearray(bucket):
                 found.setdefault(repr(value), value)
         return self._values.setdefault(name, list(found.values()))
 
@@ -322,6 +322,12 @@ def _undefined(name: str, known: Known) -> Found:
         return Found("UnknownResource", (name,), f"no node has a resource {name!r}{guess}")
 
     return known.once("resource", name, unknown)
+
+
+def _has_no_nodearray(bucket: NodeBucket) -> bool:
+    """Whether it is of hosts that CycleCloud does not manage, and that are in no nodearray: the
+    name that it has for one is ours."""
+    return bucket.nodearray.startswith("__")
 
 
 def _no_such_node(wanted: str) -> Found:

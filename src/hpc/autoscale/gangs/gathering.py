@@ -15,7 +15,6 @@ them. Called by the loop, and by commands that say what the loop would do, which
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,6 +30,7 @@ from hpc.autoscale.backoff.settings import LEARNS
 from hpc.autoscale.backoff.subjects import Reach, Subject, subject
 from hpc.autoscale.ccbindings.pacing import doubled
 from hpc.autoscale.config.clusters import cluster_of_bucket
+from hpc.autoscale.config.timeouts import as_seconds
 from hpc.autoscale.errors import ConfigurationException, counted
 from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
 from hpc.autoscale.job.job import Job, Outcome
@@ -480,11 +480,8 @@ def new_gangs(config: Mapping[str, Any], interval: float | None = None) -> Gangs
     deadline = section.get("gang_deadline")
     if deadline is None:
         deadline = parse_boot_timeout(dict(config))
-    try:
-        seconds = math.nan if isinstance(deadline, bool) else float(deadline)
-    except (TypeError, ValueError, OverflowError):
-        seconds = math.nan
-    if not seconds > 0:
+    seconds = as_seconds(deadline)
+    if seconds is None or not seconds > 0:
         raise ConfigurationException(
             f"autoscale.gang_deadline: expected a number of seconds above 0, found {deadline!r}"
         )

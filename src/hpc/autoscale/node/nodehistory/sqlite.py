@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar, cast
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import check_kinds, check_numbers
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import watching
 from hpc.autoscale.node.nodehistory.dbfile import (
@@ -469,10 +470,8 @@ def _observed(
 def _has_another_host(node: Node, known: NodeRecord) -> bool:
     """Whether a node has another host name than before: what the scheduler says of that host says
     nothing of the time before, or the server has taken two nodes for each other."""
-    if not (node.hostname and known.hostname):
-        return False
-    now, before = (ht.without_domain(name).lower() for name in (node.hostname, known.hostname))
-    return now != before
+    now, before = short_name(node.hostname), short_name(known.hostname)
+    return bool(now and before) and now != before
 
 
 def _what_is_new(
