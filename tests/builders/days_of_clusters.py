@@ -12,7 +12,7 @@ import requests
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
-from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.ccbindings.models import Record
 from hpc.autoscale.cli import GenericDriver
@@ -22,6 +22,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, NotServedError, record
 from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.simulator import serve
+from hpc.autoscale.statefiles import STOPS, path_of
 
 SIZES = {"htc": "Standard_F4s_v2", "spot": "Standard_D4s_v5", "mpi": "Standard_F4s_v2"}
 ANYWHERE = ("east/htc", "west/htc")
@@ -230,7 +231,7 @@ class Day:
             self._service = StopService(
                 self.config,
                 self._new_driver,
-                Ledger(ledger_path(self.config, str(self.home))),
+                Ledger(path_of(STOPS, self.config, str(self.home))),
                 RequestStore(str(self.home / "requestsets.db")),
                 has_scheduler=self.queue is not None,
             )

@@ -9,12 +9,13 @@ import os
 import pytest
 
 from builders.plan_worlds import PlanWorld, done, truth
-from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.explaining.of_nodes import explain_node
 from hpc.autoscale.node.guards import GUARDS
-from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.statefiles import REQUEST_SETS, STOPS, path_of
 
 SITES = int(os.environ.get("EXPLAIN_SITES", "4"))
 """So many sites are drawn; more with `EXPLAIN_SITES`."""
@@ -90,7 +91,7 @@ def test_what_autostop_would_answer_is_what_it_answers(home, seed):
 def asked(world, node_id):
     """What the service tells a node of a world."""
     config = world.config
-    ledger, store = (of(config, str(world.home)) for of in (ledger_path, store_path))
+    ledger, store = (path_of(file, config, str(world.home)) for file in (STOPS, REQUEST_SETS))
     service = StopService(config, world.driver, Ledger(ledger), RequestStore(store), True)
     with world.time():
         return service.ask(node_id)

@@ -5,7 +5,8 @@ import sqlite3
 import pytest
 
 from hpc.autoscale.autostop.decision import Code, KnownNode, Surplus
-from hpc.autoscale.autostop.ledger import Ledger, LedgerError, ledger_path
+from hpc.autoscale.autostop.ledger import Ledger, LedgerError
+from hpc.autoscale.statefiles import STOPS, path_of
 
 POOL = ("execute", "F4", "")
 
@@ -95,9 +96,9 @@ def test_a_claim_of_the_loop(ledger):
 
 def test_where_the_file_is(tmp_path):
     """Beside the request sets, or where the section says."""
-    assert ledger_path({}, "/var/x") == "/var/x/autostop.db"
-    assert ledger_path({"requestsetsdb": "/a/b.db"}, "/var/x") == "/a/autostop.db"
-    assert ledger_path({"autostop": {"database": "/c/d.db"}}, "/var/x") == "/c/d.db"
+    assert path_of(STOPS, {}, "/var/x") == "/var/x/autostop.db"
+    assert path_of(STOPS, {"requestsetsdb": "/a/b.db"}, "/var/x") == "/a/autostop.db"
+    assert path_of(STOPS, {"autostop": {"database": "/c/d.db"}}, "/var/x") == "/c/d.db"
 
 
 def test_a_file_that_cannot_be_used(tmp_path):

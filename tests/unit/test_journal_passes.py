@@ -24,7 +24,8 @@ from hpc.autoscale.onpremises.workers import HostState, HostStates
 from hpc.autoscale.replaying import Replay
 from hpc.autoscale.report.history import of_records
 from hpc.autoscale.requestsets.recording import record
-from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -456,7 +457,7 @@ def test_no_secret_is_in_it(cluster, scheduler, tmp_path, run):
 def test_no_secret_is_in_what_is_remembered(run, cluster, tmp_path, now):
     """Neither in what reporters want of nodes, nor in what others have said, nor between the rows
     of a file from which something was deleted."""
-    store = RequestStore(store_path({}, str(tmp_path)))
+    store = RequestStore(path_of(REQUEST_SETS, {}, str(tmp_path)))
     wish = [{"Name": "htc", "TargetCount": 1, "Configuration": {"queue": {"token": SECRETS[1]}}}]
     record({"_mock_bindings": cluster, "cluster_name": "c"}, store, wish)
     states = HostStates(str(tmp_path / "on-premises.db"))

@@ -11,8 +11,8 @@ from hpc.autoscale.requestsets.store import (
     RequestSet,
     RequestStore,
     RequestStoreError,
-    store_path,
 )
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 
 ONE = RequestSet("standard", 100.0, 400.0, [{"Name": "a", "TargetCount": 3}])
 
@@ -172,6 +172,6 @@ def test_a_full_disk(store, monkeypatch):
 
 def test_where_the_file_is(tmp_path):
     """As configured, else beside the node history, else in the home."""
-    assert store_path({"requestsetsdb": "/x/y.db"}, "/home") == "/x/y.db"
-    assert store_path({"nodehistorydb": "/x/history.db"}, "/home") == "/x/requestsets.db"
-    assert store_path({}, "/home") == "/home/requestsets.db"
+    assert path_of(REQUEST_SETS, {"requestsetsdb": "/x/y.db"}, "/home") == "/x/y.db"
+    assert path_of(REQUEST_SETS, {"nodehistorydb": "/x/history.db"}, "/home") == "/x/requestsets.db"
+    assert path_of(REQUEST_SETS, {}, "/home") == "/home/requestsets.db"

@@ -48,7 +48,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.onpremises.hosts import SECTION
-from hpc.autoscale.onpremises.workers import STATES_FILE, states_file
+from hpc.autoscale.onpremises.workers import STATES_FILE
 from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.regions import with_weights
@@ -57,6 +57,7 @@ from hpc.autoscale.requestsets.extending import DRIVERS_WISH
 from hpc.autoscale.results import muted
 from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.statefiles import (
+    HOSTS,
     REQUEST_SETS,
     REQUESTS,
     STATE_FILES,
@@ -240,7 +241,7 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     }
     config = with_weights(config, functools.partial(_current_weights, driver))
     if config.get(SECTION):
-        config[STATES_FILE] = states_file(config, driver.autoscale_home)
+        config[STATES_FILE] = path_of(HOSTS, config, driver.autoscale_home)
     directory = directory_of_files(config, driver.autoscale_home)
     if not os.path.isdir(directory):
         return config

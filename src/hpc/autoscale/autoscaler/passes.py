@@ -27,7 +27,7 @@ from hpc.autoscale.autoscaler.telling import Telling
 from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
-from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.autostop.surplus import surplus_of
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError, one_line
@@ -47,6 +47,7 @@ from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
+from hpc.autoscale.statefiles import STOPS, path_of
 from hpc.autoscale.util import parse_boot_timeout
 from hpc.autoscale.workers.keeping import (
     boot_for_nobody,
@@ -544,7 +545,7 @@ class Pass:
 
     def _claim(self, idle: list[Node]) -> list[Node]:
         """Those of the nodes that may go, given which others were told that they may stop."""
-        ledger = Ledger(ledger_path(self.config, self.driver.autoscale_home))
+        ledger = Ledger(path_of(STOPS, self.config, self.driver.autoscale_home))
         if not idle or not ledger.exists:
             return idle
         surplus = self.surplus()

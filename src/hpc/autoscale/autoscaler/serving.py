@@ -14,7 +14,8 @@ from hpc.autoscale.autoscaler.loop import Autoscaler
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError
 from hpc.autoscale.requestsets.recording import NotServedError, record
-from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 
 # Passes of one reporter at most, where others go on reporting meanwhile.
 _MAX_PASSES = 10
@@ -33,7 +34,7 @@ def report(
     Whoever holds it looks again after its pass, or is a loop that goes on. RequestError or
     RequestStoreError when nothing was recorded, NotServedError when there could be no pass.
     """
-    store = RequestStore(store_path(config, home))
+    store = RequestStore(path_of(REQUEST_SETS, config, home))
     record(config, store, arrays, request_set, expiration_interval)
     summary: PassSummary | None = None
     for _ in range(_MAX_PASSES):

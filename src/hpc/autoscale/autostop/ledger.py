@@ -9,8 +9,7 @@ finds the node in the cluster counts it neither as surplus nor as somebody who w
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from hpc.autoscale.autostop.decision import (
     ASKED_SECONDS,
@@ -23,16 +22,10 @@ from hpc.autoscale.autostop.decision import (
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.sqlitefile import SqliteFile
-from hpc.autoscale.statefiles import STOPS, path_of
 
 
 class LedgerError(AutoscaleError):
     """The file of stops cannot be read or written; nobody was told yes."""
-
-
-def ledger_path(config: Mapping[str, Any], home: str) -> str:
-    """The file: `database` of the section `autostop`, else beside the request sets."""
-    return path_of(STOPS, config, home)
 
 
 class Ledger(SqliteFile):

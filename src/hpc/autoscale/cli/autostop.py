@@ -11,7 +11,7 @@ from argparse import ArgumentParser
 from hpc.autoscale import clock
 from hpc.autoscale.autostop.callback import Callback, metadata_of
 from hpc.autoscale.autostop.idleness import StateError
-from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.autostop.settings import access_of
 from hpc.autoscale.autostop.watcher import NodeCommandError, Watcher, instance_of, settings_of
@@ -22,7 +22,8 @@ from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.drivers import driver_for
 from hpc.autoscale.cli.listening import add_listening, serve_until_stopped, tls_of
 from hpc.autoscale.plaintext import on_one_line
-from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.statefiles import REQUEST_SETS, STOPS, path_of
 from hpc.autoscale.util import SingletonFileLock
 from hpc.autoscale.wsgi.server import WsgiServer
 
@@ -41,8 +42,8 @@ def new_application(config: Config, home: str, directory: str = "") -> Applicati
     service = StopService(
         config,
         lambda: driver_for(config, directory),
-        Ledger(ledger_path(config, home)),
-        RequestStore(store_path(config, home)),
+        Ledger(path_of(STOPS, config, home)),
+        RequestStore(path_of(REQUEST_SETS, config, home)),
         has_scheduler=bool(config.get("driver")),
     )
     # several clusters have an address each, and none is needed to listen

@@ -52,8 +52,8 @@ from hpc.autoscale.node.constraints import NodeConstraint, get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
-from hpc.autoscale.requestsets.store import store_path
 from hpc.autoscale.results import DefaultContextHandler
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 from hpc.autoscale.util import SingletonLock, load_config
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class CommandLine(ABC):
     ) -> NodeManager:
         """The node manager, read from CycleCloud once per command unless forced."""
         if self.__node_mgr is None or force:
-            path = store_path(config, self._state_home(config))
+            path = path_of(REQUEST_SETS, config, self._state_home(config))
             node_mgr = new_node_manager({**config, "requestsetsdb": path})
             learning.prepared_manager(node_mgr, config, driver or self._driver(config))
             self.__node_mgr = node_mgr

@@ -29,7 +29,7 @@ from hpc.autoscale.errors import ConfigurationException, counted, one_line, one_
 from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.onpremises import ON_PREMISES
-from hpc.autoscale.requestsets.store import store_path
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 
 Config = dict[str, Any]
 
@@ -116,7 +116,7 @@ def _driver(site: Site) -> Iterator[Observation]:
         return
     if named or type(driver) is not GenericDriver:
         yield ok(str(named or driver.name))
-    elif os.path.exists(path := store_path(site.config, site.home(site.config))):
+    elif os.path.exists(path := path_of(REQUEST_SETS, site.config, site.home(site.config))):
         yield ok(f"none: the requests that were reported to {path} are served")
     else:
         yield warning(

@@ -26,7 +26,8 @@ from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.dynamic import marked
-from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestStore
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 from hpc.autoscale.util import lock_file_of
 
 Config = dict[str, Any]
@@ -94,7 +95,7 @@ class RequestSetDriver(GenericDriver):
 
     def preprocess_config(self, config: Config) -> Config:
         """The configuration, which says where the request sets are; there are no hosts."""
-        self._store = RequestStore(store_path(config, self.autoscale_home))
+        self._store = RequestStore(path_of(REQUEST_SETS, config, self.autoscale_home))
         return reporting_no_hosts(config)
 
     def preprocess_node_mgr(self, config: Config, node_mgr: NodeManager) -> None:

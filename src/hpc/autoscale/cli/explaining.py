@@ -13,7 +13,6 @@ from hpc.autoscale.autoscaler import PassSummary, hooks, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.autostop.decision import Answer
-from hpc.autoscale.autostop.ledger import ledger_path
 from hpc.autoscale.cli.argtypes import CommandLineError
 from hpc.autoscale.cli.asking_again import Rehearsals
 from hpc.autoscale.cli.base import CommandLine, Config
@@ -43,6 +42,7 @@ from hpc.autoscale.onpremises.workers import HostState, known_states
 from hpc.autoscale.rehearsal.fates import Fates
 from hpc.autoscale.rehearsal.rehearsing import rehearse, rehearse_stop
 from hpc.autoscale.results.verdicts import Stand, Verdict
+from hpc.autoscale.statefiles import STOPS, path_of
 from hpc.autoscale.util import json_dump
 
 _KINDS = ("job", "node", "bucket")
@@ -176,7 +176,7 @@ def _asking_autostop(
 
     def ask(node_id: str) -> Answer | None:
         driver = new_driver()
-        kept = os.path.exists(ledger_path(config, driver.autoscale_home))
+        kept = os.path.exists(path_of(STOPS, config, driver.autoscale_home))
         if config.get("autostop") is None and not kept:
             return None
         has_scheduler = not isinstance(driver, RequestSetDriver)

@@ -30,7 +30,8 @@ from hpc.autoscale.requestsets.definitions import (
     read_arrays,
 )
 from hpc.autoscale.requestsets.recording import LEAST_SECONDS, LONGEST_SECONDS, STANDARD
-from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestSet, RequestStore
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 from hpc.autoscale.tables import OutputFormat, print_rows
 
 _COLUMNS = [
@@ -96,7 +97,7 @@ class RequestCommands(CommandLine):
     ) -> None:
         """Wants cores or instances of nodearrays for the next minutes, and makes a pass; `request
         list` prints what is wanted."""
-        store = RequestStore(store_path(config, self._state_home(config)))
+        store = RequestStore(path_of(REQUEST_SETS, config, self._state_home(config)))
         if action == "list":
             _print(store.sets(), output_format, long)
             return

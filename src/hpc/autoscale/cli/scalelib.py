@@ -66,7 +66,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.output import has_reader
-from hpc.autoscale.requestsets.store import store_path
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 from hpc.autoscale.util import ShellDict, load_config
 
 _COLUMNS = [
@@ -362,7 +362,7 @@ class ScaleLibCLI(_AzScaleCLI):
         return GenericDriver(self.project_name)
 
     def _fresh_driver(self, config: Config) -> SchedulerDriver:
-        path = store_path(config, self._state_home(config))
+        path = path_of(REQUEST_SETS, config, self._state_home(config))
         if not os.path.exists(path) and not config.get("_recorded"):
             self._warn_once(
                 f"no driver is configured, and nobody has reported a request to {path}: no jobs"

@@ -21,7 +21,6 @@ from hpc.autoscale.commands import Ran, run_each
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.onpremises.hosts import OnPremisesHost
 from hpc.autoscale.sqlitefile import SqliteFile
-from hpc.autoscale.statefiles import HOSTS, path_of
 
 STATES_FILE = "_on_premises_states"
 """The entry of a configuration with the path of the file of states."""
@@ -122,11 +121,6 @@ def _backoff(text: str | None) -> Backoff | None:
         if key not in ("cause", "message") and not isinstance(value, int | float):
             raise ValueError(f"expected a number as {key}, found {value!r}")
     return Backoff(**{**fields, "cause": FailureKind(fields["cause"])})
-
-
-def states_file(config: Mapping[str, Any], home: str) -> str:
-    """Where states are kept: beside the node history."""
-    return path_of(HOSTS, config, home)
 
 
 def known_states(config: Mapping[str, Any]) -> dict[str, HostState]:

@@ -22,7 +22,7 @@ from hpc.autoscale.autoscaler.passes import ENOUGH, READING_THE_CLUSTER, Pass
 from hpc.autoscale.autoscaler.reporting import Reporter
 from hpc.autoscale.autoscaler.summary import PassSummary, SetAsideJob, UnsatisfiedJob
 from hpc.autoscale.autostop.decision import Answer
-from hpc.autoscale.autostop.ledger import Ledger, ledger_path
+from hpc.autoscale.autostop.ledger import Ledger
 from hpc.autoscale.autostop.service import StopService
 from hpc.autoscale.ccbindings import MADE_BY, new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
@@ -56,8 +56,9 @@ from hpc.autoscale.rehearsal.recording import (
     recording_runner,
 )
 from hpc.autoscale.rehearsal.state import StateCopy
-from hpc.autoscale.requestsets.store import RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestStore
 from hpc.autoscale.results.verdicts import Stand
+from hpc.autoscale.statefiles import REQUEST_SETS, STOPS, path_of
 
 TIMED = (
     "least cost: the search for nodes ended with its time (packing.optimize_seconds): a pass may"
@@ -234,8 +235,8 @@ def rehearse_stop(
         service = StopService(
             doored,
             _one_after_another(recording, make) if make else lambda: recording,
-            Ledger(ledger_path(doored, home)),
-            RequestStore(store_path(doored, home)),
+            Ledger(path_of(STOPS, doored, home)),
+            RequestStore(path_of(REQUEST_SETS, doored, home)),
             has_scheduler,
         )
         try:

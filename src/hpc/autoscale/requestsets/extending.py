@@ -17,7 +17,8 @@ from hpc.autoscale.requestsets.definitions import (
     merged,
     read_arrays,
 )
-from hpc.autoscale.requestsets.store import RequestSet, RequestStore, store_path
+from hpc.autoscale.requestsets.store import RequestSet, RequestStore
+from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 
 Definition = Mapping[str, Any]
 
@@ -35,7 +36,9 @@ def standing_sets(config: Mapping[str, Any], home: str) -> list[RequestSet]:
     AutoscaleError when they cannot be read, or when there is a mistake in what the driver wants.
     """
     now = clock.time()
-    sets = [one for one in RequestStore(store_path(config, home)).sets() if one.stands(now)]
+    sets = [
+        one for one in RequestStore(path_of(REQUEST_SETS, config, home)).sets() if one.stands(now)
+    ]
     name, arrays = config.get(DRIVERS_WISH) or ("", list)
     try:
         wanted: Sequence[Definition] = arrays()

@@ -13,7 +13,6 @@ from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.sqlitefile import SqliteFile
-from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 
 KEPT_SECONDS = 86_400.0
 """How long a set that has lapsed is still listed."""
@@ -36,11 +35,6 @@ class RequestSet:
     def stands(self, now: float) -> bool:
         """Whether it is in force at a time."""
         return now < self.lapses_at
-
-
-def store_path(config: Mapping[str, Any], home: str) -> str:
-    """The file: `requestsetsdb` of the configuration, else beside the node history."""
-    return path_of(REQUEST_SETS, config, home)
 
 
 class RequestStore(SqliteFile):
