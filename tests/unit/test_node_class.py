@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster
-from hpc.autoscale.node.node.contents import Change, NodeClass, by_class
+from hpc.autoscale.node.node.contents import Change, NodeClass, class_of_unread
 from hpc.autoscale.node.node.node import _REPORTED
 
 
@@ -28,7 +28,7 @@ def two_of_a_class(**kwargs):
 
 def is_as_made(node):
     """Whether it is still as its class made it."""
-    return by_class([node]) == ({node._class: [node]}, [])
+    return node._class is not None and class_of_unread(node) is node._class
 
 
 def test_each_has_what_is_its_own():

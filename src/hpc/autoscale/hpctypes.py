@@ -446,6 +446,18 @@ def with_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+
+
+def kind_and_value(value: object) -> tuple[object, ...] | None:
+    """Equal for values that are equal, of one class and in one unit; None where that cannot be told
+    without looking into them."""
+    cls = value.__class__
+    if cls in _PLAIN:
+        return cls, value
+    return (cls, value.magnitude, value.bytes) if isinstance(value, Size) else None
+
+
 def numbered(name: str) -> tuple[str, int | None]:
     """The name of a node before its last dash, and the number behind that; all of it and None where
     there is no number."""

@@ -24,7 +24,8 @@ from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.placement import Listener, new_strategy
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node import nodehistory
-from hpc.autoscale.node.identity import Identities, await_hosts, claimed_ids, short_name
+from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
+from hpc.autoscale.node.joining import Joining, await_hosts
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_id_of
 from hpc.autoscale.node.nodehistory import NodeHistory, NodeHistoryResult, NullNodeHistory
@@ -137,14 +138,14 @@ class DemandCalculator:
         RuntimeError when a host name stands for two nodes that exist.
         """
         self._update_queue()
-        identities = Identities(self.node_mgr.get_nodes())
+        identities, joining = Identities(self.node_mgr.get_nodes()), Joining()
         unknown = []
         for snode in each_once(scheduler_nodes, "update_scheduler_nodes"):
             known = identities.find(snode)
             if known is None:
                 unknown.append(snode)
             elif snode.metadata.get("override_resources", True):
-                known.update(snode)
+                joining.join(known, snode)
             else:
                 known.metadata.update(deepcopy(snode.metadata))
                 # what runs there runs there, whoever is right about amounts

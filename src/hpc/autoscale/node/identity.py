@@ -10,17 +10,15 @@ not know what its cluster is called. What a driver does with a node is not decid
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config.clusters import SEPARATOR, split_name
 from hpc.autoscale.errors import AutoscaleError, check_kinds
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_id_of
-from hpc.autoscale.node.node.state import BucketNodes
-from hpc.autoscale.packing.shape import NodeShape
 
 NODE_ID = "ccnodeid"
 """The resource, or key of metadata, in which a host says which node it is."""
@@ -135,33 +133,3 @@ class Identities:
     def named(self, hostname: object) -> list[Node]:
         """The nodes with this host name, of which only the short form is compared."""
         return self._by_name.get(short_name(hostname), [])
-
-
-class Bucket(Protocol):
-    """What is asked of a `NodeBucket` here."""
-
-    _nodes: BucketNodes
-
-
-def await_hosts(buckets: Iterable[Bucket], hosts: Container[Node]) -> None:
-    """Nodes that exist and are none of the hosts of the scheduler are not up, until they are
-    written to: it can start nothing there, as if they still booted."""
-    for bucket in buckets:
-        bucket._nodes.reshape(_not_up(bucket._nodes, hosts))
-
-
-def _not_up(nodes: BucketNodes, hosts: Container[Node]) -> dict[int, NodeShape | None]:
-    """What the nodes of a bucket that are no hosts look like then, by position."""
-    nodes.bind()
-    found: dict[int, NodeShape | None] = {}
-    known: dict[NodeShape, NodeShape] = {}
-    for position, (node, shape) in enumerate(zip(nodes.handles, nodes.shapes, strict=True)):
-        is_host = node is not None and (node in hosts or not node.managed)
-        if shape is None or is_host or not shape.prop("exists"):
-            continue
-        if not shape.template.is_up:
-            continue
-        if shape not in known:
-            known[shape] = shape.table.revised(shape, shape.last_capacity_failure, False)
-        found[position] = known[shape]
-    return found

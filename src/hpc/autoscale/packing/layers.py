@@ -10,6 +10,7 @@ LAYERS = {
     "one-slot": "a request for one slot is planned by its cursor, in few steps",
     "groups": "the placement group of a gang is found in an index of their rooms",
     "quick": "constraints of one resource each are compiled without constraint objects",
+    "hosts": "what hosts say of nodes that are alike is worked out once",
 }
 """The layers, with what each does."""
 

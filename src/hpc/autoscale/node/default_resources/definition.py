@@ -24,8 +24,8 @@ from hpc.autoscale.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.node.node.contents import (
     NodeClass,
     NodeView,
-    by_class,
     can_be_shared,
+    class_of_unread,
     same,
     server_id_of,
 )
@@ -460,14 +460,17 @@ class Defaults:
 
         The result is the nodes that are left, for which each must be asked.
         """
-        classes, left = by_class(nodes)
-        for node_class, members in classes.items():
-            finer = self.refined(node_class)
+        left: list[Node] = []
+        refined: dict[NodeClass, NodeClass | None] = {}
+        for node in nodes:
+            node_class = class_of_unread(node)
+            if node_class is not None and node_class not in refined:
+                refined[node_class] = self.refined(node_class)
+            finer = refined[node_class] if node_class is not None else None
             if finer is None:
-                left.extend(members)
+                left.append(node)
             else:
-                for node in members:
-                    node.__dict__["_class"] = finer
+                node.__dict__["_class"] = finer
         return left
 
     def refined(self, node_class: NodeClass) -> NodeClass | None:
@@ -497,8 +500,7 @@ class Defaults:
         if any(definition.reads_any(own) or definition.name in own for definition in alike):
             return None
         _settle(_lacking(alike, sample), sample)
-        changes = {k: v for k, v in node_class.attributes.items() if k == "_hostname"}
-        return NodeClass(sample, own.items(), node_class.identify, node_class.finish, **changes)
+        return node_class.like(sample, own.items())
 
     def applier(self) -> Finish:
         """A function that does what `apply` does, for many nodes one after another.

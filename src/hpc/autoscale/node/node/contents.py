@@ -340,6 +340,11 @@ class NodeClass:
         made.__dict__["_Node__available"] = Amounts(copied(self.free), made)
         return made
 
+    def like(self, sample: Node, own: Iterable[Own]) -> NodeClass:
+        """The class of nodes that differ from those of this one in what they have."""
+        changes = {k: v for k, v in self.attributes.items() if k == "_hostname"}
+        return NodeClass(sample, own, self.identify, self.finish, **changes)
+
 
 def live_resources(node: Node) -> TrackedDict:
     """The totals of a node, which may be written to; its `resources` may not."""
@@ -370,19 +375,11 @@ def assigned_to(node: Node) -> Collection[str]:
     return made or ()
 
 
-def by_class(nodes: Iterable[Node]) -> tuple[dict[NodeClass, list[Node]], list[Node]]:
-    """Those whose amounts are still those of their class, and that nobody has looked into, by
-    class; and all others."""
-    found: dict[NodeClass, list[Node]] = {}
-    others: list[Node] = []
-    for node in nodes:
-        own = node.__dict__
-        node_class = own.get("_class")
-        if node_class is None or "_resources" in own or "_Node__available" in own:
-            others.append(node)
-        else:
-            found.setdefault(node_class, []).append(node)
-    return found, others
+def class_of_unread(node: Node) -> NodeClass | None:
+    """The class of a node whose amounts nobody has looked into; None for any other."""
+    own = node.__dict__
+    is_read = "_resources" in own or "_Node__available" in own
+    return None if is_read else own.get("_class")
 
 
 def free_of_each(nodes: Iterable[Node], name: str) -> list[Any]:

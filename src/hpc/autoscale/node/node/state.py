@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, cast
 
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.hpctypes import Size
+from hpc.autoscale.hpctypes import kind_and_value
 from hpc.autoscale.node.node.contents import Change, NodeClass, TrackedSet, assigned_to, shape_of
 from hpc.autoscale.node.node.node import QUERYABLE_PROPERTIES, Node
 from hpc.autoscale.packing.candidate import Candidate
@@ -25,7 +25,6 @@ from hpc.autoscale.packing.expr import Expr, OneOf, TextPattern, text_pattern
 from hpc.autoscale.packing.shape import NodeShape, ShapeTable
 
 _MOST_REWRITTEN = 10_000
-_SIMPLE = frozenset((int, float, bool, str, type(None)))
 
 
 # Properties that change by writes to the node alone, which are reported.
@@ -156,11 +155,7 @@ class BucketNodes:
 
     def made(self) -> list[Node]:
         """Those of which there is a `Node`."""
-        return [
-            node
-            for position, node in enumerate(self.handles)
-            if node is not None and position not in self.gone
-        ]
+        return [node for i, node in enumerate(self.handles) if node and i not in self.gone]
 
     def _make(self, position: int) -> Node:
         node_class = self.classes[position]
@@ -339,12 +334,8 @@ class BucketNodes:
 
     def _amount_key(self, shape: NodeShape, name: str, value: object) -> object:
         """Equal for writes that make the same of a shape; None where that cannot be told."""
-        cls = value.__class__
-        if name in self.deferred:
-            return None
-        if cls in _SIMPLE:
-            return shape, name, cls, value
-        return (shape, name, cls, value.magnitude, value.bytes) if isinstance(value, Size) else None
+        told = None if name in self.deferred else kind_and_value(value)
+        return None if told is None else (shape, name, told)
 
     def _set(self, position: int, shape: NodeShape) -> None:
         if self._candidate is not None and shape is not self.shapes[position]:
@@ -467,6 +458,13 @@ class BucketNodes:
             else:
                 self.classes[position] = new
         apply_to(self.made())
+
+
+def place_of(node: Node) -> tuple[BucketNodes, int, NodeShape] | None:
+    """Where the state of a node is kept, its position there, and its shape; None where no engine
+    knows it."""
+    home, shape = node._home, node._shape
+    return None if home is None or shape is None else (home, node._position, shape)
 
 
 def _names_of(node: Node) -> set[str]:
