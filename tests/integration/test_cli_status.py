@@ -316,6 +316,28 @@ def test_the_last_good_pass_is_that_of_the_metrics(site):
     assert "the last good one began" in " ".join(site("status").split())
 
 
+@pytest.mark.parametrize("away", ["scheduler", "cluster"])
+def test_what_is_known_without_an_answer_is_shown(site, simulator, away):
+    """Who holds the lock and how the last pass ended stand before the error; there is no JSON."""
+    site.keep_a_journal()
+    site("autoscale")
+    if away == "scheduler":
+        (site.home / "jobs.json").unlink()
+    else:
+        site.path.write_text(
+            json.dumps({**json.loads(site.path.read_text()), "url": "http://127.0.0.1:9"})
+        )
+    site.capsys.readouterr()
+    with pytest.raises(SystemExit):
+        site("status")
+    said = site.capsys.readouterr()
+    assert re.search(r"^demo at http.*\nlast pass .* ago: ok in .* lock free", said.out)
+    assert len(said.out.splitlines()) == 2 and len(said.err.splitlines()) == 1
+    with pytest.raises(SystemExit):
+        site("status", "-F", "json")
+    assert not site.capsys.readouterr().out
+
+
 def test_what_fails_is_said_with_the_servers_words(site, simulator):
     """The nodes that failed, and what rests because of it."""
     site("create_nodes", "-a", "no", "-n", "2")

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from socket import gethostname
 from typing import Any
 
+from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import hooks, learning
 from hpc.autoscale.autoscaler.faults import call_with_up_to
 from hpc.autoscale.autoscaler.journaling import journal_path
@@ -92,25 +93,32 @@ class FailedNode:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How things stand at a time. `clusters`: names with where they are. `away`: why some of them
-    are set aside, by name, as among the `problems`. `jobs`: how many `run`, `will_start` when nodes
-    that boot or are planned are there, and are `stuck`; and how many wishes of request sets are
-    `served`, and demands of `workers` by number, with nodes that are there or come. `last_pass` is
-    when the last pass ended, `next_pass` when the next one of its loop is due: unix times, None
-    when unknown, `next_pass` also when no loop made the last one.
-    `last_end`: how the last one ended, None when unknown. `loop_is_gone`: the process of the loop
-    that made it has ended, as far as that is seen from here. `cost` is that of `paid` nodes, in it
-    those of unknown price."""
+class LoopStanding:
+    """How the loop of a site stands at a time: what is known of it without asking its cluster or
+    its scheduler. `clusters`: names with where they are. `last_pass` is when the last pass ended,
+    `next_pass` when the next one of its loop is due: unix times, None when unknown, `next_pass`
+    also when no loop made the last one. `last_end`: how the last one ended, None when unknown.
+    `loop_is_gone`: the process of the loop that made it has ended, as far as that is seen from
+    here."""
 
     at: float
     clusters: Mapping[str, str]
-    away: Mapping[str, str]
     lock: LockState
     last_pass: float | None
     next_pass: float | None
     last_end: PassEnd | None
     loop_is_gone: bool
+
+
+@dataclass(frozen=True)
+class Standing(LoopStanding):
+    """How things stand at a time. `away`: why some of the clusters are set aside, by name, as among
+    the `problems`. `jobs`: how many `run`, `will_start` when nodes that boot or are planned are
+    there, and are `stuck`; and how many wishes of request sets are `served`, and demands of
+    `workers` by number, with nodes that are there or come. `cost` is that of `paid` nodes, in it
+    those of unknown price."""
+
+    away: Mapping[str, str]
     cost: Cost
     paid: int
     cost_planned: Cost
@@ -147,18 +155,39 @@ class Noted:
     assigned: set[str] = field(default_factory=set)
     used: dict[tuple[str, str], int] = field(default_factory=dict)
     updates: Sequence[float] = ()
-    home: str = ""
+
+
+def look_at_loop(
+    config: Mapping[str, Any],
+    home: str,
+    lock: LockState,
+    updates: Sequence[float] = (),
+    at: float | None = None,
+) -> LoopStanding:
+    """How the loop of a site stands, by its files in `home`, at a time (None: now). `updates`: when
+    the node history was written."""
+    last, following, end = _passes(config, home, updates)
+    return LoopStanding(
+        at=clock.time() if at is None else at,
+        clusters=_clusters(config),
+        lock=lock,
+        last_pass=last,
+        next_pass=following,
+        last_end=end,
+        loop_is_gone=end is not None and _is_gone(end.loop),
+    )
 
 
 def look(
     config: Mapping[str, Any],
+    home: str,
     new_calculator: NewCalculator,
     rehearsed: Callable[[NewCalculator], Rehearsal],
     lock_now: Callable[[], LockState],
 ) -> Standing:
-    """How things stand. `new_calculator` makes calculators for this site; `rehearsed` rehearses a
-    pass up to its demand with the one that it is given; `lock_now` says how the lock stands. Raises
-    what a pass raises."""
+    """How things stand, at a site with its files in `home`. `new_calculator` makes calculators for
+    this site; `rehearsed` rehearses a pass up to its demand with the one that it is given;
+    `lock_now` says how the lock stands. Raises what a pass raises."""
     noted = Noted()
 
     def noting(
@@ -166,7 +195,6 @@ def look(
     ) -> tuple[DemandCalculator, Sequence[Job]]:
         calculator, jobs = call_with_up_to(new_calculator, own, driver)
         node_mgr = calculator.node_mgr
-        noted.home = driver.autoscale_home
         hosts = hooks.read(driver, own)[1]
         noted.jobs = jobs
         noted.updates = calculator.node_history.updates()
@@ -179,21 +207,14 @@ def look(
         return calculator, jobs
 
     found = rehearsed(noting)
-    lock = lock_now()
-    last, following, end = _passes(config, noted)
+    loop = look_at_loop(config, home, lock_now(), noted.updates, found.at)
     nodes = found.nodes
     node_mgr = found.calculator.node_mgr if found.calculator else None
     unsatisfied = found.summary.unsatisfied
     aside = found.summary.aside_waiting
     return Standing(
-        at=found.at,
-        clusters=_clusters(config),
+        **vars(loop),
         away=dict(getattr(getattr(node_mgr, "cluster_bindings", None), "away", {})),
-        lock=lock,
-        last_pass=last,
-        next_pass=following,
-        last_end=end,
-        loop_is_gone=end is not None and _is_gone(end.loop),
         cost=found.before,
         paid=sum(map(is_paid_for, found.demand.compute_nodes)),
         cost_planned=Cost.of(map(node_price, found.demand.new_nodes)),
@@ -217,7 +238,7 @@ def _clusters(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _passes(
-    config: Mapping[str, Any], noted: Noted
+    config: Mapping[str, Any], home: str, updates: Sequence[float]
 ) -> tuple[float | None, float | None, PassEnd | None]:
     """When the last pass ended, when the next one is due, and how the last one ended.
 
@@ -226,11 +247,10 @@ def _passes(
     one; nobody knows that of passes that are made one by one.
     """
     health_file = (config.get(SECTION) or {}).get("health_file")
-    end = last_end(health_file, journal_path(config, noted.home))
-    times = list(noted.updates)
-    if end is not None and times and end.ended + _LATE < times[-1]:
+    end = last_end(health_file, journal_path(config, home))
+    if end is not None and updates and end.ended + _LATE < updates[-1]:
         end = None  # it is of an earlier one
-    last = max([*times[-1:], *([end.ended] if end else [])], default=None)
+    last = max([*updates[-1:], *([end.ended] if end else [])], default=None)
     if end is None or end.next_in is None or _is_gone(end.loop):
         return last, None, end
     return last, end.ended + end.next_in, end

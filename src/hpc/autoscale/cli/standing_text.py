@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from hpc.autoscale.cli.standing import STATES, LimitStanding, Standing
+from hpc.autoscale.cli.standing import STATES, LimitStanding, LoopStanding, Standing
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.limit_words import limit_in_words
@@ -118,25 +118,34 @@ def summary_line(standing: Standing) -> str:
     return on_one_line(said)
 
 
+def head(loop: LoopStanding, width: int) -> list[Line]:
+    """What a screen begins with, which is known also where there can be no more of it."""
+    return list(map(_harmless, _head_of_loop(loop, min(width, WIDE))))
+
+
 def _head(standing: Standing, width: int) -> Iterator[Line]:
-    where = ", ".join(f"{name} at {url}" for name, url in standing.clusters.items())
-    at = f"{datetime.fromtimestamp(standing.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    yield Line(_ends(cut_to(where, width - len(at) - 2), at, width), "title")
-    lock = _said_of_lock(standing.lock)
-    late = standing.next_pass is not None and standing.at - standing.next_pass > 60
-    passes, style = _said_of_passes(standing), "warn" if late else "plain"
-    fits = len(passes) + len(lock) + 2 <= width
-    yield Line(_ends(passes, lock, width) if fits else cut_to(passes, width), style)
-    yield from _said_of_error(standing, width)
-    if not fits:
-        unknown = standing.lock.state is Lock.UNKNOWN
-        for line in wrapped(lock, width, most=2):
-            yield Line(line, "warn" if unknown else "plain")
+    yield from _head_of_loop(standing, width)
     yield Line(cut_to(_said_of_cost(standing), width))
     if standing.nodes["planned"]:
         planned = counted(standing.nodes["planned"], "node")
         more = f"the next pass wants {planned} more for {standing.cost_planned}"
         yield Line(cut_to(more, width))
+
+
+def _head_of_loop(loop: LoopStanding, width: int) -> Iterator[Line]:
+    where = ", ".join(f"{name} at {url}" for name, url in loop.clusters.items())
+    at = f"{datetime.fromtimestamp(loop.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    yield Line(_ends(cut_to(where, width - len(at) - 2), at, width), "title")
+    lock = _said_of_lock(loop.lock)
+    late = loop.next_pass is not None and loop.at - loop.next_pass > 60
+    passes, style = _said_of_passes(loop), "warn" if late else "plain"
+    fits = len(passes) + len(lock) + 2 <= width
+    yield Line(_ends(passes, lock, width) if fits else cut_to(passes, width), style)
+    yield from _said_of_error(loop, width)
+    if not fits:
+        unknown = loop.lock.state is Lock.UNKNOWN
+        for line in wrapped(lock, width, most=2):
+            yield Line(line, "warn" if unknown else "plain")
 
 
 def _said_of_lock(lock: LockState) -> str:
@@ -146,32 +155,32 @@ def _said_of_lock(lock: LockState) -> str:
     return on_one_line(f"lock {lock}" + (": no loop is in a pass" if is_plainly_free else ""))
 
 
-def _said_of_error(standing: Standing, width: int) -> Iterator[Line]:
+def _said_of_error(loop: LoopStanding, width: int) -> Iterator[Line]:
     """What went wrong in the last pass, and when there was a good one."""
-    end = standing.last_end
+    end = loop.last_end
     if end is None or not end.error:
         return
     text = on_one_line(end.error)
     if end.last_good is not None:
-        text += f" (the last good one began {ago(standing.at - end.last_good)})"
+        text += f" (the last good one began {ago(loop.at - end.last_good)})"
     for line in wrapped(text, width - 2, most=3):
         yield Line(f"  {line}", "bad")
 
 
-def _said_of_passes(standing: Standing) -> str:
+def _said_of_passes(loop: LoopStanding) -> str:
     """The last pass and the next one, in words."""
-    if standing.last_pass is None:
+    if loop.last_pass is None:
         return "no pass so far"
-    said = f"last pass {ago(standing.at - standing.last_pass)}"
-    end = standing.last_end
+    said = f"last pass {ago(loop.at - loop.last_pass)}"
+    end = loop.last_end
     if end is not None:
         took = "" if end.took is None else f" {_seconds(end.took)}"
         how = "failed after" if end.failed else "ok in" if not end.error else "with errors in"
         said += f": {how}{took}" if took else f": {how.partition(' ')[0]}"
-    if standing.loop_is_gone:
+    if loop.loop_is_gone:
         return f"{said}; its loop has ended"
-    if standing.next_pass is not None:
-        left = standing.next_pass - standing.at
+    if loop.next_pass is not None:
+        left = loop.next_pass - loop.at
         said += f", next in {in_time(left)}" if left >= 0 else f", {in_time(-left)} late"
     return said
 

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
@@ -24,8 +24,8 @@ from hpc.autoscale.cli.autoscaling import stop_on_signals
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import can_draw, print_painted, screen_width
 from hpc.autoscale.cli.parsing import CONFIGURED_LOCK, draws
-from hpc.autoscale.cli.standing import Standing, look
-from hpc.autoscale.cli.standing_text import screen, summary_line
+from hpc.autoscale.cli.standing import Standing, look, look_at_loop
+from hpc.autoscale.cli.standing_text import Line, head, screen, summary_line
 from hpc.autoscale.errors import AutoscaleError, one_line_and_where
 from hpc.autoscale.lockstate import LockState, lock_state
 from hpc.autoscale.rehearsal import Rehearsal
@@ -75,7 +75,13 @@ class StatusCommands(CommandLine):
         """Shows how the cluster stands on one screen: nodes, limits, jobs and why they wait,
         failures, cost, the last pass; --watch keeps looking."""
         if watch is None:
-            self._print_status(self._standing(config), output_format)
+            try:
+                standing = self._standing(config)
+            except Exception:
+                if output_format != "json":
+                    self._print_head(config)
+                raise
+            self._print_status(standing, output_format)
             return
         # Ctrl-C may interrupt a look, which changes nothing, also while a server does not answer
         terminated = stop_on_signals((signal.SIGTERM,))
@@ -88,7 +94,12 @@ class StatusCommands(CommandLine):
                 config, new_calculator=calculator, result_handler=None, demand_only=True
             )
 
-        return look(config, self._fresh_demand_calc, rehearsed, lambda: self._lock_now(config))
+        home = self._state_home(config)
+
+        def lock_now() -> LockState:
+            return self._lock_now(config)
+
+        return look(config, home, self._fresh_demand_calc, rehearsed, lock_now)
 
     def _lock_now(self, config: Config) -> LockState:
         """How the lock stands that a pass would take, which no command that only looks does."""
@@ -101,8 +112,19 @@ class StatusCommands(CommandLine):
             json_dump(standing.to_dict(), sys.stdout)
             print()
             return
-        for line in screen(standing, screen_width()):
-            print_painted(line.whole, "plain" if line.beside else _PAINTED[line.style])
+        _print_lines(screen(standing, screen_width()))
+
+    def _print_head(self, config: Config) -> None:
+        """Say what is known where the cluster or the scheduler does not answer: who holds the lock,
+        and how the last pass ended. What keeps it from that is not worth saying, too."""
+        with suppress(Exception):
+            loop = look_at_loop(config, self._state_home(config), self._lock_now(config))
+            _print_lines(head(loop, screen_width()))
+
+
+def _print_lines(lines: Iterable[Line]) -> None:
+    for line in lines:
+        print_painted(line.whole, "plain" if line.beside else _PAINTED[line.style])
 
 
 def keep_looking(
