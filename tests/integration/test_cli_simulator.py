@@ -522,6 +522,26 @@ def test_a_full_disk_for_what_is_said_costs_no_pass(site, simulator, words):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("is_full", [True, False])
+def test_output_that_is_not_taken_leaves_no_node_drained_and_there(
+    site, simulator, monkeypatch, is_full
+):
+    """What a command does to nodes is done to its end, and then said to be an error."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    site.jobs(a=3)
+    site("autoscale")
+    site.jobs()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "w") as full, os.fdopen(writer, "w") as unread:
+        stdout = full if is_full else unread
+        process = site.start("delete_nodes", "-N", "htc-1,htc-2", "--force", stdout=stdout)
+    said = process.communicate(timeout=60)[1]
+    assert (process.returncode, "cannot be written" in said) == (1, is_full)
+    assert started(simulator) == ["htc-3"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 def test_a_full_disk_for_the_demand_is_no_failure_of_a_loop(site):
     """It is said once, and the next pass comes after the usual pause."""
     site.jobs(a=3)

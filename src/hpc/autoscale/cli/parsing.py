@@ -36,7 +36,6 @@ from hpc.autoscale.plaintext import on_its_lines, on_one_line
 from hpc.autoscale.util import load_config, lock_file_of
 
 F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
 
 CONFIGURED_LOCK = "_lock_file"
 """The key with the `lock_file` of the configuration, where a command that only looks has none."""
@@ -341,7 +340,8 @@ def run_command(
             initialize(args.cmd, config)
     try:
         is_data = args.cmd != "shell" and not getattr(args.func, "draws", False)
-        with _output_with_a_name(is_data):  # in the shell the user prints
+        # in the shell the user prints
+        with _output_with_a_name(is_data, puts_off=args.cmd in _CHANGE_NODES):
             args.func(**kwargs)
     finally:
         unlock = getattr(module, "_unlock", None)
@@ -363,12 +363,16 @@ class OutputError(AutoscaleError):
 class _Output:
     """A stand-in for stdout whose errors say that it is stdout which cannot be written.
 
-    With `is_data` nothing that is written acts on a terminal: what commands print is data.
+    With `is_data` nothing that is written acts on a terminal: what commands print is data. With
+    `puts_off` errors are not raised, and the last one is kept as `problem`.
     """
 
-    def __init__(self, stream: TextIO, is_data: bool) -> None:
+    problem: Exception | None = None
+
+    def __init__(self, stream: TextIO, is_data: bool, puts_off: bool) -> None:
         self._stream = stream
         self._is_data = is_data
+        self._puts_off = puts_off
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -385,24 +389,31 @@ class _Output:
     def flush(self) -> None:
         self._try(self._stream.flush)
 
-    def _try(self, action: Callable[[], T]) -> T:
+    def _try(self, action: Callable[[], object]) -> None:
         try:
-            return action()
-        except BrokenPipeError:  # the reader has seen enough, of which nothing is said
-            raise
-        except OSError as problem:
-            raise OutputError(given_up(self._stream, problem)) from problem
+            action()
+        except OSError as found:
+            problem: Exception = found
+            if not isinstance(found, BrokenPipeError):  # whose reader is told nothing
+                problem = OutputError(given_up(self._stream, found))
+            if not self._puts_off:
+                raise problem from (None if problem is found else found)
+            self.problem = problem
 
 
 @contextmanager
-def _output_with_a_name(is_data: bool) -> Iterator[None]:
-    """A context in which errors of stdout say so; on leaving, everything is written out."""
-    stream, sys.stdout = sys.stdout, cast(TextIO, _Output(sys.stdout, is_data))
+def _output_with_a_name(is_data: bool, puts_off: bool = False) -> Iterator[None]:
+    """A context in which errors of stdout say so; on leaving, everything is written out.
+    `puts_off`: they are raised on leaving, so that what is being done is done to its end."""
+    stream, output = sys.stdout, _Output(sys.stdout, is_data, puts_off)
+    sys.stdout = cast(TextIO, output)
     try:
         yield
         sys.stdout.flush()
     finally:
         sys.stdout = stream
+    if output.problem is not None:
+        raise output.problem
 
 
 def _load(args: Namespace, debug: bool) -> dict[str, Any]:
