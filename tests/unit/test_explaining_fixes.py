@@ -161,6 +161,13 @@ def test_fewer_licences_are_asked_of_a_pass(fixes_of):
     assert (fix.amount, fix.is_least, fix.is_certain) == (2, True, True)
 
 
+@pytest.mark.parametrize("amount", [9, 9.0])
+def test_as_many_licences_as_there_are_in_all(fixes_of, amount):
+    """Also where the scheduler's amounts are floats."""
+    fix = fixes_of(licensed(("a", amount, 1)), "a")["ask-less", "licences"]
+    assert fix.text.startswith("ask for 5 instead of 9 of licences: 1 x htc/")
+
+
 def test_fewer_slots_are_asked_of_a_pass(fixes_of):
     """One after another, the most first; by halves where there are too many."""
     queue = licensed(("a", 1, 2), ("b", 1, 6), licences=5)

@@ -158,6 +158,37 @@ def test_constraints_on_one_pool_are_one_cause(manager, left, verb):
     assert verdict.line == f"Job j waits: {said}"
 
 
+@pytest.mark.parametrize(
+    ("amount", "left", "shape", "needed"),
+    [(6, 5, {}, 6), (6, 0, {"iterations": 3}, 6), (2, 5, {"node_count": 3}, 6)],
+)
+def test_more_than_a_pool_has_when_nobody_draws_on_it(manager, amount, left, shape, needed):
+    """Is never there, whatever else is in the way."""
+    pool = SharedConsumableResource("licences", "site", 5, left)
+    wanted = [{"nodearray": "htc", "ncpus": 4}, SharedConsumableConstraint(pool, amount)]
+    verdict = verdict_on_waiting(Job("j", wanted, **shape), manager)
+    said = f"the job needs {needed} of licences, and there are 5 in all"
+    assert verdict.line == f"Job j can never run: {said}"
+
+
+def test_a_whole_array_may_need_more_than_a_pool_has(manager):
+    """Its tasks run one after another."""
+    pool = SharedConsumableResource("licences", "site", 5, 5)
+    wanted = [{"nodearray": "hpc"}, SharedConsumableConstraint(pool, 1)]
+    verdict = verdict_on_waiting(Job("j", wanted, iterations=9), manager)
+    assert verdict.line == "Job j waits: licences: enough is left for 5 of 9"
+
+
+@pytest.mark.parametrize("left", [0, 5])
+def test_a_job_that_fits_nowhere_does_not_wait_for_licences(manager, left):
+    """It could not run with them."""
+    pool = SharedConsumableResource("licences", "site", 5, left)
+    wanted = [{"ncpus": 500}, SharedConsumableConstraint(pool, 1)]
+    verdict = verdict_on_waiting(Job("j", wanted), manager)
+    said = "the job needs 500 ncpus on one node, and the largest has 120"
+    assert verdict.line == f"Job j can never run: {said}"
+
+
 def test_groups_that_are_equal_are_one_line(manager):
     """With how many they are."""
     job = Job("gang", {"nodearray": "hpc", "in-a-placement-group": True}, node_count=5, colocated=1)

@@ -22,6 +22,7 @@ from hpc.autoscale.packing.candidate import Candidate
 from hpc.autoscale.packing.compound import any_reads
 from hpc.autoscale.packing.cursor import Cursor
 from hpc.autoscale.packing.expr import Expr
+from hpc.autoscale.packing.plan import Request
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,11 +56,11 @@ class Kinds:
     def kind_of(self, job: Job, compiled: Compiled) -> Hashable | None:
         """The kind of a job that got no more, with its constraints; None where it must be judged
         by itself. Cost: whether its buckets are known; nothing is asked of them again."""
-        if compiled.pooled:
-            return self._kind_by_pools(job, compiled)
         cursor = self._by_demand.get(compiled) or self._cursor(compiled)
         if cursor is None or not cursor.candidates:
             return None  # what it lacks has its own figures
+        if compiled.pooled:
+            return self._kind_by_pools(job, compiled)
         buckets = self._of_candidates(cursor.candidates)
         is_whole = job.colocated or job.packing_strategy == PackingStrategy.SCATTER
         if not (buckets.are_limited if is_whole else buckets.are_full):
@@ -106,10 +107,7 @@ class Kinds:
         return not is_away and all(shape.unfit() is None for shape in shapes)
 
     def _kind_by_pools(self, job: Job, compiled: Compiled) -> Hashable | None:
-        """The kind of a job that draws on pools: where one of these is empty, no bucket counts. Of
-        jobs that are made of constraints none is known to be like another."""
-        if compiled.opaque or any_reads(compiled.parts, self._personal):
-            return None
+        """The kind of a job that draws on pools: where one of these is empty, no limit counts."""
         asked: list[Hashable] = [job.iterations_remaining, job.node_count]
         for each in compiled.pooled:
             if type(each) is not SharedConsumableConstraint:  # what others mean by it, they say
@@ -118,15 +116,15 @@ class Kinds:
             asked += (each.once, repr(amount), *map(id, pools))
         key = tuple(asked)
         if key not in self._pools:
-            self._pools[key] = _lacking(compiled.pooled, job.remaining.units)
+            self._pools[key] = _lacking(compiled.pooled, job.remaining)
         return self._pools[key]
 
 
-def _lacking(pooled: Sequence[SharedConstraint], units: int) -> str | None:
+def _lacking(pooled: Sequence[SharedConstraint], request: Request) -> str | None:
     """What is said of the first pool that has too little; None where one unit can be paid for."""
     if all(pool.cap(1) > 0 for pool in pooled):
         return None
-    return pool_cause(unpaid_of(pooled, units)[0], units).text
+    return pool_cause(unpaid_of(pooled, request.units)[0], request).text
 
 
 def _has_limits_alone(candidate: Candidate) -> bool:

@@ -318,9 +318,10 @@ def _of_pools(change: WaitingJob) -> Iterator[Fix]:
         return
     for constraint in asked_by(change.job)[0].constraints:
         name = pool_names(constraint)
-        asked = getattr(constraint, "amount", None)
-        if not name or not isinstance(asked, int):
+        amount = getattr(constraint, "amount", None)
+        if not name or not isinstance(amount, (int, float)) or amount % 1:
             continue
+        asked = int(amount)  # schedulers hand over 4.0, too
         change.begin()
 
         def ask(amount: int, name: str = name) -> Gain | None:
@@ -328,9 +329,9 @@ def _of_pools(change: WaitingJob) -> Iterator[Fix]:
 
         most = _first_that_does(change, range(asked - 1, 0, -1), ask)
         if most is not None:
-            amount, answer, is_least = most
-            text = f"ask for {amount} instead of {asked} of {name}"
-            more = {"subject": name, "amount": amount, "unit": name, "is_least": is_least}
+            less, answer, is_least = most
+            text = f"ask for {less} instead of {asked} of {name}"
+            more = {"subject": name, "amount": less, "unit": name, "is_least": is_least}
             yield _fix("ask-less", text, answer, **more)
 
 

@@ -44,11 +44,13 @@ from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints import SharedConstraint
+from hpc.autoscale.node.constraints import SharedConstraint, SharedConsumableResource
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.packing.amounts import how_many
 from hpc.autoscale.packing.compound import Refusals
 from hpc.autoscale.packing.expr import IDENTITY_NAMES, text_pattern
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import Reject
 from hpc.autoscale.plaintext import in_words, on_one_line
 from hpc.autoscale.results import Result, SatisfiedResult
@@ -135,18 +137,28 @@ def by_bucket(
     known = known or Known(node_mgr)
     for refused in _of_each_bucket(why.refused):
         note(_read(refused, why, known), refused.bucket)
-    of_pools = [pool for pool in why.unpaid if pool.reject() is not None]
-    for answer in [] if of_pools else why.answers:
+    are_empty = any(pool.reject() is not None for pool in why.unpaid)
+    for answer in [] if are_empty else why.answers:
         said = _of_a_machine("; ".join(answer.reasons) or answer.message)
         note(Found("Constraint", (said,), said), None)
-    for pool in why.unpaid:
-        note(pool_cause(pool, why.request.units), None)
     for each, of_bucket in _out_of_use(job, node_mgr):
         note(each, of_bucket)
     for each in found.values():
         each.facts += _of_hosts(each, why.answers, node_mgr)
         _finish(each, job)
-    return sorted(found.values(), key=_order)
+    of_buckets = sorted(found.values(), key=_order)
+    of_pools = {each.key: each for each in (pool_cause(p, why.request) for p in why.unpaid)}
+    return _both(of_buckets, sorted(of_pools.values(), key=_order), why.is_nowhere)
+
+
+def _both(of_buckets: list[Found], of_pools: list[Found], is_nowhere: bool) -> list[Found]:
+    """What is in the way of buckets, of which one is enough, and of pools, which must all do: first
+    what can never be lifted."""
+    if any(each.is_never for each in of_pools):
+        return [*of_pools[::-1], *of_buckets]
+    if is_nowhere and all(each.is_never for each in of_buckets):
+        return [*of_buckets, *of_pools]
+    return sorted([*of_pools, *of_buckets], key=_order)
 
 
 def _of_hosts(found: Found, answers: Sequence[Result], node_mgr: NodeManager) -> list[Any]:
@@ -517,9 +529,13 @@ def _held(limit: HeldBack, bucket: NodeBucket) -> Found:
     return Found(code, (limit.name,), text, until=until, said=known.message)
 
 
-def pool_cause(pool: SharedConstraint, units: int) -> Found:
-    """What jobs share, and there is too little of."""
-    reject = pool.reject()
+def pool_cause(pool: SharedConstraint, request: Request) -> Found:
+    """What jobs share, and there is too little of; never enough, where all of it would not do."""
+    at_once = request.units if request.whole or request.per_node == 1 else 1
+    small = _small_pool(pool, 1 if pool.once else at_once)
+    if small is not None:
+        return small
+    reject, units = pool.reject(), request.units
     if reject is not None and reject.code == "SharedLimitReached":
         return _empty_pool(reject)
     if reject is not None:
@@ -529,6 +545,22 @@ def pool_cause(pool: SharedConstraint, units: int) -> Found:
     names = listed(each.resource_name for each in pool.pools_and_amount()[0]) or "what it shares"
     text = f"{names}: enough is left for {pool.cap(units)} of {units}"
     return Found("PoolEmpty", (text,), text)
+
+
+def _small_pool(constraint: SharedConstraint, units: int) -> Found | None:
+    """That a pool has less, when nobody draws on it, than so many units take of it."""
+    pools, amount = constraint.pools_and_amount()
+    for pool in pools:
+        most = pool.initial_value
+        full = SharedConsumableResource(pool.resource_name, pool.source, most, most)
+        if (
+            full.remaining >= pool.remaining
+            and how_many(full.remaining, full.quantity(amount)) < units
+        ):
+            needed, there_are = Shown(amount * units, None), f"there are {Shown(most, None)}"
+            text = f"the job needs {needed} of {pool.resource_name}, and {there_are} in all"
+            return Found("PoolEmpty", (text,), text, Stand.NEVER)
+    return None
 
 
 def _empty_pool(reject: Reject) -> Found:

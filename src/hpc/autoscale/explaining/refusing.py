@@ -51,13 +51,14 @@ class Refused(NamedTuple):
 class WhyNot(NamedTuple):
     """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
     it takes no more, `answers` are those of constraints that the engine does not understand, and
-    `unpaid` what the pools have too little for."""
+    `unpaid` what the pools have too little for. `is_nowhere`: no bucket would do, full or not."""
 
     request: Request
     units: int
     refused: list[Refused]
     answers: list[Result]
     unpaid: list[SharedConstraint]
+    is_nowhere: bool
 
 
 def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
@@ -85,7 +86,9 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
     others = {each.bucket for each in refused if there.says_otherwise(each.reject)}
     refused = [each for each in refused if each.bucket not in others]
     units = decision.plan.units if decision.plan else 0
-    return WhyNot(request, units, refused, answers, short)
+    unfit = {candidate for candidate, _ in decision.ranking.rejects}
+    is_nowhere = unfit.issuperset(placer_of(node_mgr).planner.candidates)
+    return WhyNot(request, units, refused, answers, short, is_nowhere)
 
 
 class _NodesThatAreThere:
