@@ -53,12 +53,23 @@ def test_an_entry_that_makes_no_sense(entry, called, reason):
     assert "\n" not in bad.reason
 
 
+def test_an_entry_may_be_several_jobs():
+    """All of them, or none where one makes no sense."""
+    needs = {"a": [{"ncpus": 1}, {"ncpus": 2}], "b": [{"ncpus": 1}, {"ncpus": {}}], "c": []}
+    jobs = build_jobs(needs, lambda name: [Job(name, each) for each in needs[name]])
+    assert [(job.name, isinstance(job, UnusableJob)) for job in jobs] == [
+        ("a", False),
+        ("a", False),
+        ("b", True),
+    ]
+
+
 def test_an_entry_that_wants_nothing():
     """Makes no job."""
     assert build_jobs([1, 2], lambda entry: None) == []
 
 
-@pytest.mark.parametrize("made", ["a job", 7, [a_job("x")]])
+@pytest.mark.parametrize("made", ["a job", 7, {"name": "x"}])
 def test_a_builder_that_makes_something_else(made):
     """Is told what was expected of it."""
     (bad,) = build_jobs(["x"], lambda entry: made)

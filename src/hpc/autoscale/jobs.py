@@ -53,15 +53,16 @@ class UnusableHost(UnusableJob):
 
 def build_jobs(
     entries: Iterable[Entry],
-    build: Callable[[Entry], Job | None],
+    build: Callable[[Entry], Job | Sequence[Job] | None],
     name: Callable[[Entry], str] = str,
     hosts: Callable[[Entry], Iterable[str]] | None = None,
 ) -> list[Job]:
     """A job for each entry of a queue, in its order.
 
-    `build` makes a job, or returns None for an entry that wants nothing. Where it raises, or makes
-    a job that nobody can place, there is an `UnusableJob` instead, called `name(entry)`, or by the
-    number of the entry where there is no such name. `hosts`: where an entry runs, none while it
+    `build` makes a job, or a list of them for an entry whose parts differ, or returns None for one
+    that wants nothing. Where it raises, or makes a job that nobody can place, there is an
+    `UnusableJob` instead of all of them, called `name(entry)`, or by the number of the entry where
+    there is no such name. `hosts`: where an entry runs, none while it
     waits; leave it out where entries only wait. What iterating over `entries` raises is passed on:
     then the queue could not be read. InvalidArgument for entries that are no list.
     """
@@ -69,9 +70,9 @@ def build_jobs(
     jobs: list[Job] = []
     for number, entry in enumerate(entries, 1):
         try:
-            job = build(entry)
-            if job is not None:
-                jobs.append(checked(job))
+            made = build(entry)
+            parts = made if isinstance(made, (list, tuple)) else [made]
+            jobs += [checked(job) for job in parts if job is not None]
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one entry
             logging.debug("entry %d of the queue", number, exc_info=error)
             said = _name(entry, number, name)

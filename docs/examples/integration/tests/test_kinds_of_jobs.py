@@ -60,9 +60,12 @@ def test_a_colocated_gang_is_in_one_placement_group(
 
 def test_a_job_whose_parts_differ(run_pass: RunPass) -> None:
     """The parts have one name; each is placed by itself, and one waits without the other."""
-    head = Job("17", {"node.nodearray": "htc", "ncpus": 4})
-    rest = Job("17", {"node.nodearray": "hpc", "ncpus": 120}, node_count=9)
-    summary = run_pass(head, rest)
+
+    def parts(name: str) -> list[Job]:
+        head = Job(name, {"node.nodearray": "htc", "ncpus": 4})
+        return [head, Job(name, {"node.nodearray": "hpc", "ncpus": 120}, node_count=9)]
+
+    summary = run_pass(*build_jobs(["17"], parts))
     assert summary.created == ("htc-1",)
     (short,) = summary.unsatisfied
     assert (short.name, short.missing, short.unit) == ("17", 9, "nodes")
