@@ -189,6 +189,14 @@ def test_jobs_with_one_name_are_told_of_once(run, scheduler):
     assert [name for name, _ in codes(scheduler)] == ["big"]
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_of_a_part_that_can_never_run_its_job_is_told(run, scheduler, step):
+    """In whatever order the parts are: it cannot run then, whatever the others wait for."""
+    scheduler.jobs = [a_job("big", tasks=TOO_MANY), a_job("big", {"ncpus": 99})][::step]
+    run()
+    assert codes(scheduler) == [("big", "TooLarge")]
+
+
 def test_jobs_that_are_alike_are_worked_out_together(run, scheduler, monkeypatch):
     """However few causes there may be in one pass."""
     monkeypatch.setattr(telling, "JUDGED_PER_PASS", 1)

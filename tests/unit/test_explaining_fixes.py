@@ -136,6 +136,26 @@ def test_of_a_long_queue_raises_together_are_found_by_halves(fixes_beside, monke
     assert not fix.is_least
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_of_parts_the_one_that_can_never_run_is_explained(fixes_of, step):
+    """With what would help it, and nothing that would help others; that it lets the job start is
+    not promised while these wait, too."""
+
+    def parts():
+        return [Job("a", {"ncpus": 4}, iterations=9), Job("a", {"ncpsu": 1})][::step]
+
+    found = fixes_of(parts, "a")
+    assert fixes_of.verdict.line.startswith("Job a can never run: no node has a resource 'ncpsu'")
+    assert {kind for kind, _ in found} == {"rename"}
+    assert all(fix.text.startswith("may help: ask for ") for fix in found.values())
+
+
+def test_one_part_of_a_job_that_waits_is_explained_as_a_job(fixes_of):
+    """The others have their nodes."""
+    found = fixes_of(lambda: [Job("a", {"ncpus": 4}), Job("a", {"ncpus": 4}, iterations=9)], "a")
+    assert found["ask-less", "slots"].text.startswith("ask for 3 slots instead of 9: 3 x htc/")
+
+
 def licensed(*jobs, licences=5):
     """Makes jobs of name, amount and slots that draw on one pool."""
 

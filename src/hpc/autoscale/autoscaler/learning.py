@@ -441,7 +441,7 @@ def _explain(
             given = (outcome, of_gangs[job.name], cause)
             cause = Explanation(explainer.cause_of_gang, explainer.verdict_on_gang, given)
         unit = "nodes" if job.node_count > 0 else "slots"
-        explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit))
+        explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit, job=job))
     return explained
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.words import how_jobs_wait, with_next_try
 from hpc.autoscale.job.demand import DemandResult
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.plaintext import NAMED_AT_MOST, on_one_line, shorten
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
@@ -86,9 +87,10 @@ class UnsatisfiedJob:
     (`unit`).
 
     `reason` may be given as the cause that it shares with other jobs, which knows the limit then.
+    `job`: the job itself, where it is known. Parts of a job are jobs of one name.
     """
 
-    __slots__ = ("cause", "missing", "name", "unit")
+    __slots__ = ("cause", "job", "missing", "name", "unit")
 
     def __init__(
         self,
@@ -97,8 +99,10 @@ class UnsatisfiedJob:
         reason: str | Explanation,
         limit: str | None = None,
         unit: str = "slots",
+        job: Job | None = None,
     ) -> None:
         self.name = name
+        self.job = job
         self.missing = missing
         self.unit = unit
         self.cause = (
@@ -137,6 +141,13 @@ class UnsatisfiedJob:
 
     def __repr__(self) -> str:
         return f"UnsatisfiedJob({self.name!r}, {self.missing}, unit={self.unit!r})"
+
+
+def part_that_counts(parts: Sequence[UnsatisfiedJob]) -> UnsatisfiedJob:
+    """Of the parts of a job that wait, one that can never run, as the job cannot then; else the
+    first."""
+    never = (part for part in parts if part.verdict.stand is Stand.NEVER)
+    return parts[0] if len(parts) == 1 else next(never, parts[0])
 
 
 def name_of_job(job: object) -> str:

@@ -17,12 +17,13 @@ from typing import Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import hooks
-from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob
+from hpc.autoscale.autoscaler.summary import SetAsideJob, UnsatisfiedJob, part_that_counts
 from hpc.autoscale.errors import counted, one_line_and_where
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import UnusableHost
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
+from hpc.autoscale.util import partition
 from hpc.autoscale.wholefiles import unwritable, write_whole
 
 TOLD_PER_PASS = 500
@@ -68,7 +69,7 @@ class Telling:
     ) -> list[str]:
         """Tell of jobs that wait, and of those that did and do no more; names of those told of."""
         before = self._read()
-        waiting = {job.name: job for job in unsatisfied}
+        waiting = partition(unsatisfied, lambda job: job.name)
         aside = {job.name: job for job in set_aside}
         now: dict[str, str] = {}
         told: list[str] = []
@@ -77,7 +78,7 @@ class Telling:
         end = time.monotonic() + TOLD_SECONDS  # real time, which a hook takes
         for job in _in_turn(jobs, before):
             name = str(job.name)
-            if name in waiting and not _may_be_judged(waiting[name], judged):
+            if not all(_may_be_judged(part, judged) for part in waiting.get(name, ())):
                 later.append(name)
                 continue
             verdict = self._verdict(name, job, waiting, aside, before)
@@ -109,13 +110,13 @@ class Telling:
     def _verdict(
         name: str,
         job: Job,
-        waiting: Mapping[str, UnsatisfiedJob],
+        waiting: Mapping[str, Sequence[UnsatisfiedJob]],
         set_aside: Mapping[str, SetAsideJob],
         before: Mapping[str, str],
     ) -> Verdict | None:
         """What to tell of a job now; None where there is nothing to tell of it."""
         if name in waiting:
-            return waiting[name].verdict
+            return part_that_counts(waiting[name]).verdict
         if name in set_aside:
             if set_aside[name].runs:
                 return None

@@ -12,6 +12,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import PassSummary, hooks, learning
 from hpc.autoscale.autoscaler.commanding import facts_of_the_loop
 from hpc.autoscale.autoscaler.learning import NewCalculator
+from hpc.autoscale.autoscaler.summary import part_that_counts
 from hpc.autoscale.autostop.decision import Answer
 from hpc.autoscale.cli.argtypes import CommandLineError
 from hpc.autoscale.cli.asking_again import Rehearsals
@@ -31,7 +32,7 @@ from hpc.autoscale.explaining.of_buckets import (
 )
 from hpc.autoscale.explaining.of_jobs import explain_job, explain_unknown
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
-from hpc.autoscale.explaining.scene import Scene
+from hpc.autoscale.explaining.scene import Scene, Waiting
 from hpc.autoscale.explaining.text import lines_of
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
@@ -43,7 +44,7 @@ from hpc.autoscale.rehearsal.fates import Fates
 from hpc.autoscale.rehearsal.rehearsing import rehearse, rehearse_stop
 from hpc.autoscale.results.verdicts import Stand, Verdict
 from hpc.autoscale.statefiles import STOPS, path_of
-from hpc.autoscale.util import json_dump
+from hpc.autoscale.util import json_dump, partition
 
 _KINDS = ("job", "node", "bucket")
 
@@ -139,11 +140,14 @@ def look(
         demand_only=True,
     ).summary
     calculator, jobs = seen[-1]
-    unsatisfied = {job.name: job for job in summary.unsatisfied}
+    unsatisfied = partition(summary.unsatisfied, lambda job: job.name)
 
-    def waiting(name: str) -> Verdict | None:
-        found = unsatisfied.get(name)
-        return None if found is None else found.verdict
+    def waiting(name: str) -> Waiting | None:
+        found = part_that_counts(unsatisfied[name]) if name in unsatisfied else None
+        if found is None or found.job is None:
+            return None
+        parts = sum(getattr(job, "name", None) == name for job in jobs)
+        return Waiting(found.job, found.verdict, len(unsatisfied[name]), parts)
 
     set_aside = {job.name: job.reason for job in summary.set_aside}
     held = _held(config, summary)

@@ -66,9 +66,10 @@ def _explain(name: str, scene: Scene) -> Verdict:
         return _simple(name, "NotInQueue", f"the scheduler has no job {name!r}{guess}")
     if job.metadata.get("job_state") == "running":
         return _simple(name, "Running", f"on {_hosts(job)}")
-    verdict = scene.waiting(name)
-    if verdict is None:
+    waits = scene.waiting(name)
+    if waits is None:
         return _placed(name, mine, scene)
+    job, verdict = waits.job, waits.verdict
     node_mgr = scene.calculator.node_mgr
     found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
     verdict = verdict.fixed_by(*fixes_for(job, found, scene))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpc.autoscale.autostop.decision import Answer
 from hpc.autoscale.explaining.asking import AskAgain, GoToTurn, Queue
 from hpc.autoscale.job.demandcalculator import DemandCalculator
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.guards import Refusal
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.onpremises.workers import HostState
@@ -38,11 +39,21 @@ class Fate:
     answer: Answer | None = None
 
 
+class Waiting(NamedTuple):
+    """A job that did not get all that it wants, and why. Of the parts of one, which all have its
+    name, it is the one that counts; `short`: how many of its `parts` did not."""
+
+    job: Job
+    verdict: Verdict
+    short: int
+    parts: int
+
+
 @dataclass
 class Scene:
     """One pass that only looked.
 
-    - `waiting`: the verdict on a job that did not get all that it wants, by name; None of others
+    - `waiting`: a job that did not get all that it wants, by name; None of others
     - `set_aside`: why jobs could not be looked at, by name
     - `held`: new nodes that the next pass does not ask for yet, by name, and why
     - `ask_again`: what a job gets of another such pass, with a change; None where nobody can ask
@@ -57,7 +68,7 @@ class Scene:
     calculator: DemandCalculator
     jobs: Sequence[Any]
     queue: Queue
-    waiting: Callable[[str], Verdict | None]
+    waiting: Callable[[str], Waiting | None]
     set_aside: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, Refusal] = field(default_factory=dict)
     fate: Callable[[Node], Fate] | None = None

@@ -77,8 +77,10 @@ class WaitingJob:
         self._left = min(PASSES, WORK // (size + 1))
         self._kept = 0
         self._is_cut_short = False
-        verdict = scene.waiting(job.name)
-        self.gathers = verdict is not None and verdict.code == "GangGathers"
+        waits = scene.waiting(job.name)
+        self.gathers = waits is not None and waits.verdict.code == "GangGathers"
+        # what lets one part start says nothing of others, and passes change all parts
+        self._is_whole = waits is None or waits.parts == 1 or (waits.short == 1 and self.is_by_copy)
 
     def of_codes(self, *codes: str) -> Iterator[Found]:
         """What is in the way, of these codes."""
@@ -113,12 +115,13 @@ class WaitingJob:
     @property
     def are_jobs_certain(self) -> bool:
         """Whether what is said of other jobs in its place is so."""
-        return self.is_by_copy or (self._may_ask and not self._is_timed)
+        return self._is_whole and (self.is_by_copy or (self._may_ask and not self._is_timed))
 
     @property
     def is_certain(self) -> bool:
         """Whether what is said of other states is so."""
-        return self.is_copy_exact or (self.again is not None and not self._is_timed)
+        is_known = self.is_copy_exact or (self.again is not None and not self._is_timed)
+        return self._is_whole and is_known
 
     def asked_as(self, rewrite: Rewrite) -> Gain | None:
         """What the job gets with other constraints, at its turn."""
