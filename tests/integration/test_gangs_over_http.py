@@ -64,6 +64,27 @@ def test_ten_gangs_that_nobody_has_room_for_are_asked_for_once_each(tmp_path):
     assert sum(made[1:]) <= 16
 
 
+def test_a_gang_that_is_one_part_of_a_job_is_a_gang(tmp_path):
+    """The nodes of other parts, which have its name, are none of its own; nor is it told of these
+    parts."""
+    head = {"head": {"machine_types": [F4], "max_count": 1}}
+    with short_site(tmp_path, arrays={**head, **ONE}) as site:
+        of_head = {"ncpus": 4, "nodearray": "head"}
+        site.new_jobs = lambda: [
+            Job("mpi", of_head),
+            Job("mpi", {**EXCLUSIVE, "nodearray": "htc"}, node_count=8, colocated=True),
+            Job("mpi", of_head),
+        ]
+        _, summary = passes(site, 8)
+        gang, other = sorted(summary.unsatisfied, key=lambda job: -job.missing)
+        assert gang.verdict.line == (
+            "Job mpi waits: gang mpi has 5 of 8 nodes in htc/Standard_F2s_v2/a, and 180 s left for"
+            " the rest"
+        )
+        assert "limit of nodearray head" in other.verdict.line
+        assert len(site.nodes()) >= 6
+
+
 def test_the_rest_of_a_gang_is_asked_for_in_its_group_one_at_a_time(tmp_path):
     """While the size rests in full, and until the deadline; what there is stays."""
     with short_site(tmp_path, deadline=1800) as site:

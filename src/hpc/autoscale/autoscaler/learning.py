@@ -437,7 +437,7 @@ def _explain(
             kind_of = functools.partial(explainer.kind_of, alike[0])
             cause = Explanation(explainer.cause_of, explainer.verdict_on, outcome, kind_of)
             known[alike] = cause
-        if job.name in of_gangs:
+        if job.colocated and job.name in of_gangs:
             given = (outcome, of_gangs[job.name], cause)
             cause = Explanation(explainer.cause_of_gang, explainer.verdict_on_gang, given)
         unit = "nodes" if job.node_count > 0 else "slots"

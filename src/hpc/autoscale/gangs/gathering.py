@@ -41,7 +41,7 @@ from hpc.autoscale.node.node.contents import NodeView, assigned_to, server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.plaintext import NAMED_AT_MOST, shorten
-from hpc.autoscale.util import parse_boot_timeout
+from hpc.autoscale.util import parse_boot_timeout, partition
 
 REST_IN_DEADLINES = 4.0
 """Where a gang came short it is not asked for again for so many times as long as its deadline; each
@@ -156,6 +156,7 @@ class Gangs:
         if not waiting and not self._gatherings:
             return
         counts = Counter(o.job.name for o in waiting)
+        parts = Counter(o.job.name for o in outcomes)
         # of two jobs of one name nobody could tell whose nodes they are
         gangs = {o.job.name: o for o in waiting if counts[o.job.name] == 1}
         placed: dict[str, list[Node]] = defaultdict(list)
@@ -170,9 +171,12 @@ class Gangs:
             if gathering.goal:
                 under_way[gathering.job].append(gathering)
         for name, outcome in gangs.items():
-            mine = under_way[str(name)]
-            if not outcome.missing and placed[name]:
-                self._is_placed(outcome.job, placed[name], mine, node_mgr)
+            mine, nodes = under_way[str(name)], placed[name]
+            if parts[name] > 1 and not outcome.missing:
+                # others of its name, the other parts of a job, have nodes elsewhere
+                nodes = _of_one_place(nodes, outcome.job.node_count)
+            if not outcome.missing and nodes:
+                self._is_placed(outcome.job, nodes, mine, node_mgr)
             else:
                 self._is_not_placed(outcome.job, mine, node_mgr)
         self._tell_who_was_given_up()
@@ -509,6 +513,12 @@ def _place_of(node: Node) -> Place:
         str(node.placement_group or ""),
         cluster_of_bucket(str(node.bucket_id), str(node.nodearray)),
     )
+
+
+def _of_one_place(nodes: Iterable[Node], count: int) -> list[Node]:
+    """The nodes in the one place where there are so many; none where that is not one place."""
+    found = [each for each in partition(nodes, _place_of).values() if len(each) == count]
+    return found[0] if len(found) == 1 else []
 
 
 def _where_of(node: Node | NodeBucket) -> tuple[str, str, str]:
