@@ -242,13 +242,16 @@ def test_it_may_look_at_anything():
     assert ("ip-1.example", "ip-1", 5.0, "x") in seen
 
 
-def test_not_allocated_looks_at_the_node():
-    """The deprecated constraint on the allocated flag."""
+@pytest.mark.parametrize("counted", ["slot_count", "node_count"])
+def test_not_allocated_looks_at_the_node(counted):
+    """The deprecated constraint on the allocated flag: each node takes one, and none after that."""
     manager = running(2)
     manager.get_nodes()[0].required = True
     constraint = get_constraint({"not-allocated": True})
-    assert constraint.minimum_space(manager.get_nodes()[1]) == 0
-    assert not manager.allocate([constraint], slot_count=1)
+    assert constraint.minimum_space(manager.get_nodes()[1]) == 1
+    nodes = manager.allocate([constraint], **{counted: 3}).nodes
+    assert names(nodes) == ["htc-2", "htc-3", "htc-4"]
+    assert names(manager.allocate([constraint], **{counted: 1}).nodes) == ["htc-5"]
 
 
 def test_a_node_and_somebody_elses_constraint():

@@ -295,7 +295,7 @@ class ExclusiveNode(LoweredConstraint):
 
 
 class NotAllocated(BaseNodeConstraint):
-    """Deprecated: a node to which nothing was allocated. It never has space for more."""
+    """Deprecated: a node to which nothing was allocated. It has space for one, and no more."""
 
     def satisfied_by_node(self, node: Node) -> SatisfiedResult:
         if not node._allocated:
@@ -304,7 +304,7 @@ class NotAllocated(BaseNodeConstraint):
         return SatisfiedResult("AlreadyAllocated", self, node, reasons)
 
     def minimum_space(self, node: Node) -> int:
-        return 0
+        return 0 if node._allocated else 1
 
     def do_decrement(self, node: Node) -> bool:
         if node._allocated:
