@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from hpc.autoscale.autoscaler import PassSummary
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.job.job import Job
@@ -69,6 +71,35 @@ def test_a_job_whose_parts_differ(run_pass: RunPass) -> None:
     assert summary.created == ("htc-1",)
     (short,) = summary.unsatisfied
     assert (short.name, short.missing, short.unit) == ("17", 9, "nodes")
+
+
+class Apart(BaseNodeConstraint):
+    """On no node that another part of a job has."""
+
+    def __init__(self, job: str) -> None:
+        self.job = job
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        if self.job in node.assignments:
+            return SatisfiedResult("SameJob", self, node, [f"{node.name} has a part of {self.job}"])
+        return SatisfiedResult("success", self, node)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"apart": self.job}
+
+    def __str__(self) -> str:
+        return f"Apart({self.job})"
+
+
+@pytest.mark.parametrize(
+    ("apart", "nodes"), [((), ("htc-1",)), ((Apart("17"),), ("htc-1", "htc-2"))]
+)
+def test_parts_that_share_no_node(
+    run_pass: RunPass, apart: tuple[Apart, ...], nodes: tuple[str, ...]
+) -> None:
+    """One node has room for both, but they may be told to stay apart."""
+    needs = [{"node.nodearray": "htc", "ncpus": 1}, *apart]
+    assert run_pass(*(Job("17", needs, node_count=1) for _ in range(2))).created == nodes
 
 
 def test_jobs_that_share_licences(run_pass: RunPass) -> None:
