@@ -123,6 +123,22 @@ def test_the_users_estimate_is_what_the_driver_put_into_the_metadata(
     assert job.requested_seconds == seconds
 
 
+def test_a_job_asks_for_what_all_its_parts_do(tmp_path: Path) -> None:
+    """They are jobs of its name; a part that waits on alone is no other part."""
+    head = waiting("7", 1)
+    ranks = waiting("7", constraints=[{"ncpus": 4, "memgb": 2, "ngpus": 1}], **{"node-count": 3})
+    trace = read(
+        tmp_path / "j",
+        a_pass(0),
+        a_pass(1, [head, ranks]),
+        a_pass(2, [head, ranks]),
+        a_pass(3, [], [host(name, ["7"]) for name in ("h", "i", "j", "k")]),
+        a_pass(4),
+    )
+    (job,) = trace.jobs
+    assert (job.cores, job.nodes, job.memory, job.gpus) == (13, 4, 6 * 2**30, 3)
+
+
 def test_a_size_in_words_is_one(tmp_path: Path) -> None:
     job = waiting("7", constraints=[{"ncpus": 1, "memgb": "memory::3.00g"}])
     passes = a_pass(0), a_pass(1, [job]), a_pass(2, [], [host("h", ["7"])]), a_pass(3)

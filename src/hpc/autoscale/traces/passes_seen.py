@@ -44,7 +44,8 @@ def is_journal(path: str) -> bool:
 
 @dataclass(eq=False)
 class _Seen:
-    """What passes have shown of a job. `asked` is its JSON form, where it was seen waiting;
+    """What passes have shown of a job. `asked` is its JSON form, where it was seen waiting, and
+    `others` those of its other parts, jobs of the same name that waited beside it;
     `from_before`: it ran in the first pass. `cores_on`: what it takes on each of its hosts; None
     where that is not known."""
 
@@ -57,6 +58,12 @@ class _Seen:
     ended: float | None = None
     cores_on: dict[str, int | None] = field(default_factory=dict)
     tasks: int = 0
+    others: list[Mapping[str, Any]] = field(default_factory=list)
+
+    @property
+    def parts(self) -> list[Mapping[str, Any]]:
+        """What is known of all that it asks for."""
+        return [] if self.asked is None else [self.asked, *self.others]
 
     @property
     def cores_used(self) -> int | None:
@@ -168,12 +175,17 @@ class _Watch:
                             is_new = True
 
     def _waiting(self, record: PassRecord) -> Iterator[str]:
+        new: set[str] = set()
         for job in record.jobs:
             if job.get("kind", "job") != "job":
                 continue
             name = str(job.get("name"))
             seen = self._open.setdefault(name, _Seen(name, record.at))
-            seen.asked = seen.asked or job
+            if name in new:
+                seen.others.append(job)
+            elif seen.asked is None:
+                seen.asked = job
+                new.add(name)
             if not job.get("executing-hostnames"):
                 yield name
 
@@ -209,14 +221,25 @@ def _known_on(host: str, seen: _Seen) -> int:
 
 
 def _cores_asked(seen: _Seen) -> int:
-    return _cores_of(_sums(seen.asked)) * _count(seen)
+    return sum(_cores_of(_sums(part)) * _count(part, seen) for part in seen.parts)
 
 
-def _count(seen: _Seen) -> int:
-    """How many times a job takes what it asks for."""
-    asked = seen.asked or {}
-    nodes = int(asked.get("node-count") or 0)
-    return nodes or (1 if seen.is_task else max(1, int(asked.get("iterations") or 1)))
+def _count(part: Mapping[str, Any], seen: _Seen) -> int:
+    """How many times a part of a job takes what it asks for."""
+    nodes = int(part.get("node-count") or 0)
+    return nodes or (1 if seen.is_task else max(1, int(part.get("iterations") or 1)))
+
+
+def _asked_in_all(seen: _Seen) -> tuple[float, int]:
+    """Bytes of memory and GPUs that all parts of a job ask for."""
+    memory, gpus = 0.0, 0
+    for part in seen.parts:
+        asked, count = _sums(part), _count(part, seen)
+        many = asked.get("ngpus")
+        gpus += many * count if isinstance(many, int) else 0
+        each = (_bytes(value, unit) for n, unit in _MEMORY.items() if (value := asked.get(n)))
+        memory += sum(each) * count
+    return memory, gpus
 
 
 def _cores_of(amounts: Mapping[str, Any] | None) -> int:
@@ -230,8 +253,9 @@ def _cores_of(amounts: Mapping[str, Any] | None) -> int:
 def _job(seen: _Seen, set_aside: SetAside) -> TraceJob | None:
     if seen.began is None and seen.tasks:
         return None  # an array, of which the tasks were seen
-    asked, count = _sums(seen.asked), _count(seen)
-    nodes = int((seen.asked or {}).get("node-count") or 0) or len(seen.cores_on)
+    # of parts only some of which ask for nodes, nobody knows how many these come to before they run
+    asked_nodes = 0 if seen.others else int((seen.asked or {}).get("node-count") or 0)
+    nodes = asked_nodes or len(seen.cores_on)
     cores = _cores_asked(seen) or seen.cores_used or _cores_of(_metadata(seen.asked))
     if seen.began is None:
         set_aside.add(seen.name, "it was not seen to run: too short, or cancelled")
@@ -244,8 +268,8 @@ def _job(seen: _Seen, set_aside: SetAside) -> TraceJob | None:
     elif not cores:
         set_aside.add(seen.name, "the number of cores is unknown")
     else:
-        memory = sum(_bytes(value, unit) for n, unit in _MEMORY.items() if (value := asked.get(n)))
-        gpus, array = asked.get("ngpus"), asked.get("nodearray")
+        memory, gpus = _asked_in_all(seen)
+        array = _sums(seen.asked).get("nodearray")
         return TraceJob(
             seen.name,
             seen.came,
@@ -254,8 +278,8 @@ def _job(seen: _Seen, set_aside: SetAside) -> TraceJob | None:
             nodes=nodes if nodes > 1 else 0,
             requested_seconds=_estimate_of(seen.asked),
             waited=seen.began - seen.came,
-            memory=memory * count or None,
-            gpus=int(gpus) * count if isinstance(gpus, int) else None,
+            memory=memory or None,
+            gpus=gpus or None,
             queue=array if isinstance(array, str) else "",
         )
     return None
