@@ -19,20 +19,21 @@ from hpc.autoscale.node.constraints import (
     SharedNonConsumableResource,
 )
 from hpc.autoscale.simulator import serve
-from hpc.autoscale.testing import Nodearray, a_cluster, a_config
+from hpc.autoscale.testing import Nodearray, a_cluster, a_config, a_host
 
 F4, F8 = "Standard_F4s_v2", "Standard_F8s_v2"
 
 
 class Reads(GenericDriver):
-    """Reads the jobs that a test makes."""
+    """Reads the jobs that a test makes, and hosts."""
 
-    def __init__(self, new_jobs):
+    def __init__(self, new_jobs, *hosts):
         super().__init__("reads")
         self._new_jobs = new_jobs
+        self._hosts = hosts
 
     def _read_jobs_and_nodes(self, config):
-        return self._new_jobs(), []
+        return self._new_jobs(), list(self._hosts)
 
 
 @pytest.fixture
@@ -212,6 +213,23 @@ def test_a_job_with_a_rest_of_its_own_after_failures_is_told_to_wait(fixes_of, o
     fix = fixes_of(jobs, "a", cluster=cluster)["wait", "capacity"]
     assert fix.text.startswith("wait 5 min, until capacity is tried again: ")
     assert (round(fix.amount), fix.nodes) == (290, {f"htc/{F8}": 1})
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (Job("a", {"ncpus": 1}), "has its nodes own: the scheduler is to start it there"),
+        (Job("a", {"ncpus": 1}, 0), "wants nothing now: no task of it may start"),
+        (Job("run", {"ncpus": 1}, 0), "runs: on own; nothing more is wanted for it now"),
+    ],
+)
+def test_a_job_that_waits_for_no_node(tmp_path, job, said):
+    """On a host that was never a node, and that does not boot; of an array that may start no more
+    tasks than run."""
+    driver = Reads(lambda: [job], a_host("own", "run", ncpus=4))
+    config = {**a_config(a_cluster(htc={F4: 4})), "nodehistorydb": str(tmp_path / "history.db")}
+    verdict = explain_job(job.name, look(config, lambda: driver, name=job.name))
+    assert verdict.line == f"Job {job.name} {said}"
 
 
 def test_a_host_name_is_that_of_the_node_that_runs(tmp_path):

@@ -13,11 +13,12 @@ from hpc.autoscale import clock
 from hpc.autoscale.errors import counted, did_you_mean
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.fixes import fixes_for
+from hpc.autoscale.explaining.of_nodes import is_up
 from hpc.autoscale.explaining.refusals import by_bucket
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
-from hpc.autoscale.hpctypes import READY_STATES, name_order
+from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.jobs import is_running
 from hpc.autoscale.node.node import Node
@@ -67,6 +68,8 @@ def _explain(name: str, scene: Scene) -> Verdict:
     if job.metadata.get("job_state") == "running":
         return _simple(name, "Running", f"on {_hosts(job)}")
     waits = scene.waiting(name)
+    if waits is None and max(job.node_count, job.iterations) < 1:
+        return _of_none(name, mine)
     if waits is None:
         return _placed(name, mine, scene)
     job, verdict = waits.job, waits.verdict
@@ -74,6 +77,16 @@ def _explain(name: str, scene: Scene) -> Verdict:
     found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
     verdict = verdict.fixed_by(*fixes_for(job, found, scene))
     return _partly(verdict, mine) if mine else verdict
+
+
+def _of_none(name: str, mine: Sequence[Node]) -> Verdict:
+    """The verdict on a job of which no task is handed over, as of an array that may have no more at
+    once than run."""
+    if mine:
+        return _simple(name, "Running", f"on {_named(mine)}; nothing more is wanted for it now")
+    line = f"Job {name} wants nothing now: no task of it may start"
+    cause = Cause("HasNodes", line.partition(": ")[2], nearness=0)
+    return Verdict(f"job {name}", CODES["HasNodes"].stand, "HasNodes", on_one_line(line), (cause,))
 
 
 def explain_unknown(name: str, guess: str) -> Verdict:
@@ -127,7 +140,7 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     about = f"job {name}"
     new = [node for node in mine if not node.exists and not is_on_premises(node)]
     hosts = [node for node in mine if is_on_premises(node) and _is_started(node, scene)]
-    booting = [n for n in mine if n.exists and n.state not in READY_STATES and n not in hosts]
+    booting = [n for n in mine if n.exists and not is_up(n) and n not in hosts]
     held = [scene.held[node.name] for node in new if node.name in scene.held]
     if held:
         code, how = "HeldByCap", "will start in a later pass on"

@@ -68,7 +68,7 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
         yield Cause("HasJobs", f"it has work: {_work(node)}")
     elif node.keep_alive:
         yield Cause("KeepAlive", "it is to be kept alive (KeepAlive in CycleCloud)")
-    elif node.exists and _is_up(node) and not _goes(fate):
+    elif node.exists and is_up(node) and not _goes(fate):
         yield _idle(node, scene, fate)
     yield from _otherwise(fate)
     yield from _what_keeps(node, fate)
@@ -84,7 +84,8 @@ def _is_planned(node: Node) -> bool:
     return node.managed and not (node.exists or node.delayed_node_id.node_id)
 
 
-def _is_up(node: Node) -> bool:
+def is_up(node: Node) -> bool:
+    """Whether a node has come up; a host that CycleCloud does not manage has, unless it is off."""
     return node.state in READY_STATES or not (node.managed or node.state == OFF)
 
 
@@ -155,7 +156,7 @@ def _by_state(node: Node, scene: Scene, message: str) -> Iterator[Cause]:
     elif is_taken_back(node):
         says = f"; CycleCloud says: {message}" if message else ""
         yield Cause("TakenAway", f"it is being taken away, and gets no work{says}", said=message)
-    elif node.exists and not _is_up(node):
+    elif node.exists and not is_up(node):
         yield _boots(node, scene, message)
     elif not node.exists and not node.assignments:
         yield Cause("AtRest", "it rests, and takes no place: it is started when a job needs it")
