@@ -232,6 +232,19 @@ def test_a_job_that_waits_for_no_node(tmp_path, job, said):
     assert verdict.line == f"Job {job.name} {said}"
 
 
+@pytest.mark.parametrize("name", ["own.dc.example", "OWN"])
+def test_a_host_is_asked_for_by_its_short_name(tmp_path, name):
+    """That is guessed; and hosts that were never nodes have no nodearray whose name is ours."""
+    job = Job("a", {"node.hostname": name})
+    driver = Reads(lambda: [job], a_host("own.dc.example", ncpus=4))
+    config = {**a_config(a_cluster(htc={F4: 4})), "nodehistorydb": str(tmp_path / "history.db")}
+    verdict = explain_job("a", look(config, lambda: driver))
+    said = f"there is no node whose hostname is '{name}'; did you mean 'own'?"
+    assert verdict.line == f"Job a can never run: {said}"
+    (cause,) = verdict.causes
+    assert cause.where.endswith(", hosts that are not of CycleCloud")
+
+
 def test_a_host_name_is_that_of_the_node_that_runs(tmp_path):
     """Where one that was switched off had it before; where two run, nobody can tell."""
     cluster = a_cluster(htc={F4: 4})

@@ -80,7 +80,7 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             " node.nodearray = 'gpu', and 'htc' is needed",
             None,
             "OtherValue",
-            "nodes of it have no gpus",
+            "new nodes have no gpus",
         ),
         (
             f"InvalidOption: {F4} has node.nodearray = 'htc', and 'htx' is needed",
@@ -248,7 +248,7 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             " 'y'",
             None,
             "OtherValue",
-            "nodes of it have no x",
+            "new nodes have no x",
         ),
         (f"SharedLimitReached: {F4} x has 3 left", None, "PoolEmpty", "htc/F4 x has 3 left"),
         (None, ROOM, "BucketLimit", "CycleCloud has room for no more nodes of htc/F4"),

@@ -284,7 +284,7 @@ def _lacking(texts: Sequence[str], are_all: bool) -> Iterator[NotedCause]:
                 "UnknownResource", f"no node has a resource {name!r}{a_property(name)}"
             )
         else:
-            yield NotedCause("OtherValue", f"nodes of it have no {name}")
+            yield NotedCause("OtherValue", f"new nodes have no {name}")
 
 
 def _other_value(texts: Sequence[str], are_all: bool) -> Iterator[NotedCause]:

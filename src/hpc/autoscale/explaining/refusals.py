@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from hpc.autoscale import clock
@@ -34,6 +34,7 @@ from hpc.autoscale.explaining.words import (
     a_size,
     at_time,
     away_in_words,
+    has_no_nodearray,
     in_time,
     listed,
     meant,
@@ -45,6 +46,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import SharedConstraint, SharedConsumableResource
+from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.amounts import how_many
 from hpc.autoscale.packing.compound import Refusals
@@ -222,11 +224,17 @@ class Known:
         if self._resources is None:
             every = [*self.buckets, *self.unusable]
             self._resources = {name: None for bucket in every for name in bucket.resources}
-            machines = (b for b in self.buckets if b.resources == {} or _has_no_nodearray(b))
+            machines = (b for b in self.buckets if b.resources == {} or has_no_nodearray(b))
             for bucket in machines:
                 for node in bucket.nodes:
                     self._resources.update(dict.fromkeys(node.resources))
         return self._resources
+
+    @cached_property
+    def hosts(self) -> dict[str, str]:
+        """Host names of nodes as jobs ask for them, by how they are compared."""
+        names = (node.hostname for bucket in self.buckets for node in bucket.nodes)
+        return {short_name(name): name for name in names if name}
 
     def values(self, name: str) -> list[object]:
         """The values that new nodes have for a property (`node.X`) or a resource."""
@@ -235,7 +243,7 @@ class Known:
         found: dict[str, object] = {}
         for bucket in (*self.buckets, *self.unusable):
             value = value_of_new(bucket, name)
-            if value is not None and not _has_no_nodearray(bucket):
+            if value is not None and not has_no_nodearray(bucket):
                 found.setdefault(repr(value), value)
         return self._values.setdefault(name, list(found.values()))
 
@@ -282,7 +290,7 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
         case "SharedLimitReached":
             return _empty_pool(reject)
         case "NoSuchNode":
-            return _no_such_node(str(reject.facts[0]))
+            return _no_such_node(str(reject.facts[0]), known)
         case "InvalidOption":
             return _other_value(refused, known)
         case "CapacityFailureBackoff":
@@ -327,7 +335,7 @@ def _cluster_away(cluster: str) -> Found:
 
 def _undefined(name: str, known: Known) -> Found:
     if name in known.resources:
-        return Found("OtherValue", ("lacks", name), f"nodes of it have no {name}")
+        return Found("OtherValue", ("lacks", name), f"new nodes have no {name}")
 
     def unknown() -> Found:
         guess = a_property(name) or did_you_mean(name, known.resources)
@@ -336,14 +344,12 @@ def _undefined(name: str, known: Known) -> Found:
     return known.once("resource", name, unknown)
 
 
-def _has_no_nodearray(bucket: NodeBucket) -> bool:
-    """Whether it is of hosts that CycleCloud does not manage, and that are in no nodearray: the
-    name that it has for one is ours."""
-    return bucket.nodearray.startswith("__")
-
-
-def _no_such_node(wanted: str) -> Found:
+def _no_such_node(wanted: str, known: Known) -> Found:
     text = f"there is no node whose {wanted.removeprefix('node.')}"
+    _, is_host, name = wanted.partition("node.hostname is ")
+    host = known.hosts.get(short_name(name.strip("'"))) if is_host else None
+    if host:  # nodes have it without its domain
+        text += f"; did you mean {host!r}?"
     return Found("NoSuchNode", (text,), text)
 
 
@@ -352,7 +358,7 @@ def _other_value(refused: Refused, known: Known) -> Found:
     name, has, wanted = refused.reject.facts
     name, said = str(name), str(wanted)
     if name in IDENTITY_NAMES:
-        return _no_such_node(f"{name} is {said}")
+        return _no_such_node(f"{name} is {said}", known)
     is_array, short = name in NODEARRAYS, name.removeprefix("node.")
     index_of = getattr(wanted, "index_of", None)
     values = known.values(name)

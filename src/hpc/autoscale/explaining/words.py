@@ -149,8 +149,18 @@ def name_of(bucket: NodeBucket) -> str:
     return f"{bucket.nodearray}/{bucket.vm_size}"
 
 
+def has_no_nodearray(bucket: NodeBucket) -> bool:
+    """Whether it is of hosts that CycleCloud does not manage, and that are in no nodearray: the
+    name that it has for one is ours."""
+    return bucket.nodearray.startswith("__")
+
+
 def names_of(buckets: Sequence[NodeBucket]) -> str:
     """Buckets in one phrase; placement groups of one nodearray and VM size are only counted."""
+    named = [bucket for bucket in buckets if not has_no_nodearray(bucket)]
+    if len(named) < len(buckets):
+        own = "hosts that are not of CycleCloud"
+        return f"{names_of(named)}, {own}" if named else own
     places = dict.fromkeys((str(b.nodearray), str(b.vm_size)) for b in buckets)
     groups = dict.fromkeys(b.placement_group for b in buckets if b.placement_group)
     arrays = list(dict.fromkeys(array for array, _ in places))
