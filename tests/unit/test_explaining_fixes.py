@@ -9,7 +9,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.explaining import fixes, raising, waiting_job
 from hpc.autoscale.explaining.of_buckets import explain_constraints
 from hpc.autoscale.explaining.of_jobs import explain_job
-from hpc.autoscale.explaining.of_nodes import find_node
+from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.text import lines_of
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
@@ -243,6 +243,9 @@ def test_a_host_is_asked_for_by_its_short_name(tmp_path, name):
     assert verdict.line == f"Job a can never run: {said}"
     (cause,) = verdict.causes
     assert cause.where.endswith(", hosts that are not of CycleCloud")
+    scene = look(config, lambda: driver)
+    line = explain_node(find_node("own", scene), scene).line
+    assert line.startswith("Node own.dc.example (not of CycleCloud) is running: ")
 
 
 def test_a_host_name_is_that_of_the_node_that_runs(tmp_path):

@@ -52,6 +52,8 @@ def explain_node(node: Node, scene: Scene) -> Verdict:
     first = causes[0]
     price = price_per_hour(node.location, node.vm_size, node.spot)
     where = f"{node.nodearray}/{node.vm_size}, {per_hour(price)}"
+    if not (node.managed or is_on_premises(node)):
+        where = "not of CycleCloud"
     line = f"Node {node.name} ({where}) is {node.state}: {first.text}"
     about = f"node {node.name}"
     return Verdict(about, Stand.HAS, first.code, on_one_line(line), causes, until=first.until)
