@@ -171,6 +171,13 @@ def test_more_than_a_pool_has_when_nobody_draws_on_it(manager, amount, left, sha
     assert verdict.line == f"Job j can never run: {said}"
 
 
+def test_of_a_pool_that_has_nothing_at_all_nobody_says_never(manager):
+    """Its server may be down."""
+    pool = SharedConsumableResource("licences", "site", 0, 0)
+    verdict = verdict_on_waiting(Job("j", [ON_HTC, SharedConsumableConstraint(pool, 1)]), manager)
+    assert verdict.line == "Job j waits: the job needs 1 of licences, and 0 of them are left"
+
+
 def test_a_whole_array_may_need_more_than_a_pool_has(manager):
     """Its tasks run one after another."""
     pool = SharedConsumableResource("licences", "site", 5, 5)

@@ -560,7 +560,7 @@ def _small_pool(constraint: SharedConstraint, units: int) -> Found | None:
         most = pool.initial_value
         full = SharedConsumableResource(pool.resource_name, pool.source, most, most)
         if (
-            full.remaining >= pool.remaining
+            0 < full.remaining >= pool.remaining  # none at all may be a server that is down
             and how_many(full.remaining, full.quantity(amount)) < units
         ):
             needed, there_are = Shown(amount * units, None), f"there are {Shown(most, None)}"
