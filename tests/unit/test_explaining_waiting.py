@@ -10,11 +10,18 @@ from hpc.autoscale.explaining import refusals
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.gangs.gathering import GangNews
+from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.constraints import SharedConsumableConstraint, SharedConsumableResource
+from hpc.autoscale.node.constraints import (
+    BaseNodeConstraint,
+    SharedConsumableConstraint,
+    SharedConsumableResource,
+)
 from hpc.autoscale.node.nodemanager import new_node_manager
+from hpc.autoscale.results import SatisfiedResult
 from hpc.autoscale.results.verdicts import Stand
 from hpc.autoscale.simulator import serve
+from hpc.autoscale.testing import a_cluster, a_host
 
 SMALL, LARGE = "Standard_F4s_v2", "Standard_F16s_v2"
 OFF = {"Configuration": {"autoscale": {"enabled": False}}}
@@ -194,6 +201,53 @@ def test_a_job_that_fits_nowhere_does_not_wait_for_licences(manager, left):
     verdict = verdict_on_waiting(Job("j", wanted), manager)
     said = "the job needs 500 ncpus on one node, and the largest has 120"
     assert verdict.line == f"Job j can never run: {said}"
+
+
+class InGroup(BaseNodeConstraint):
+    """A constraint of an integration, of which the engine knows nothing; all nodes are in `a`."""
+
+    def __init__(self, group):
+        self.group = group
+
+    def satisfied_by_node(self, node):
+        said = [] if self.group == "a" else [f"{node.name} is not in {self.group}"]
+        return SatisfiedResult("WrongGroup" if said else "success", self, node, said)
+
+    def to_dict(self):
+        return {"in-group": self.group}
+
+    def __str__(self):
+        return f"InGroup({self.group})"
+
+
+@pytest.mark.parametrize(
+    ("group", "needs", "amount", "said"),
+    [
+        ("a", ON_HTC, 3, "waits: the job needs 3 of licences, and 2 of them are left"),
+        ("a", ON_HTC, 9, "can never run: the job needs 9 of licences, and there are 5 in all"),
+        ("a", {"ncpsu": 4}, 1, "can never run: no node has a resource 'ncpsu'"),
+        ("a", {"ncpus": 999}, 1, "can never run: the job needs 999 ncpus on one node, and the"),
+        ("b", ON_HTC, 1, "can never run: htc-0 is not in b"),
+        ("b", ON_HTC, 3, "waits: the job needs 3 of licences, and 2 of them are left"),
+    ],
+)
+def test_of_a_constraint_that_nobody_understands_the_others_are_told(
+    manager, group, needs, amount, said
+):
+    """Where these are in the way: as they are of jobs that have no such constraint."""
+    pool = SharedConsumableResource("licences", "site", 5, 2)
+    wanted = [needs, InGroup(group), SharedConsumableConstraint(pool, amount)]
+    verdict = verdict_on_waiting(Job("j", wanted), manager)
+    assert verdict.line.startswith(f"Job j {said}")
+
+
+def test_what_is_in_the_way_has_no_limits_of_hosts_that_nobody_can_have_more_of(manager):
+    """Of a gang, for which a host of the scheduler's own has no room."""
+    calculator = new_demand_calculator({"_mock_bindings": a_cluster(htc={SMALL: 0})})
+    calculator.update_scheduler_nodes([a_host("own", "x", ncpus=4, free={"ncpus": 0})])
+    verdict = verdict_on_waiting(Job("j", {"ncpus": 4}, node_count=2), calculator.node_mgr)
+    (busy,) = (cause for cause in verdict.causes if cause.where.startswith("hosts that are not"))
+    assert (busy.code, busy.text) == ("Busy", "all that would do have other work, or are too small")
 
 
 def test_groups_that_are_equal_are_one_line(manager):

@@ -13,8 +13,8 @@ from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.fixes import fixes_for
 from hpc.autoscale.explaining.refusals import (
     Found,
-    by_bucket,
     cause_of,
+    in_the_way,
     limits_of_bucket,
     unusable_cause,
 )
@@ -155,7 +155,7 @@ def explain_constraints(constraints: Sequence[Any], scene: Scene) -> Verdict:
         cause = Cause("Available", text, count=max(1, len(fitting)))
         line = f"A job with these constraints {text}"
         return Verdict(about, Stand.HAS, "Available", line, (cause,))
-    found = by_bucket(job, why, node_mgr)
+    found = in_the_way(job, why, node_mgr, None)
     verdict = verdict_of(job.name, found).about_another("a job with these constraints")
     return replace(verdict, about=about).fixed_by(*fixes_for(job, found, scene))
 

@@ -14,7 +14,7 @@ from hpc.autoscale.errors import counted, did_you_mean
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.fixes import fixes_for
 from hpc.autoscale.explaining.of_nodes import is_up
-from hpc.autoscale.explaining.refusals import by_bucket
+from hpc.autoscale.explaining.refusals import in_the_way
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.words import in_time, listed, per_hour
@@ -74,7 +74,7 @@ def _explain(name: str, scene: Scene) -> Verdict:
         return _placed(name, mine, scene)
     job, verdict = waits.job, waits.verdict
     node_mgr = scene.calculator.node_mgr
-    found = by_bucket(job, who_refuses(job, node_mgr), node_mgr)
+    found = in_the_way(job, who_refuses(job, node_mgr), node_mgr, None)
     verdict = verdict.fixed_by(*fixes_for(job, found, scene))
     return _partly(verdict, mine) if mine else verdict
 

@@ -27,7 +27,7 @@ from hpc.autoscale.explaining.limit_words import (
     room_in_words,
     too_small_in_words,
 )
-from hpc.autoscale.explaining.refusing import OF_ROOM, Refused, WhyNot
+from hpc.autoscale.explaining.refusing import OF_ROOM, Refused, WhyNot, who_refuses
 from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
     a_property,
@@ -116,6 +116,28 @@ class Found:
         return (self.stand or CODES[self.code].stand) is Stand.NEVER
 
 
+def in_the_way(job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None) -> list[Found]:
+    """What is in the way of a job, as of `by_bucket`. Where nothing but answers of constraints is
+    known, as of one that the engine does not understand, what it understands may tell more."""
+    found = by_bucket(job, why, node_mgr, known)
+    if not why.understood or any(each.code != "Constraint" for each in found):
+        return found
+    by_node = job.node_count > 0
+    part = Job(
+        job.name,
+        why.understood,
+        iterations=job.iterations if by_node else why.request.units,
+        node_count=job.node_count,
+        colocated=job.colocated,
+        packing_strategy=job.packing_strategy,
+    )
+    known_of_part = by_bucket(part, who_refuses(part, node_mgr), node_mgr, known)
+    first = known_of_part[0] if known_of_part else None
+    # limits are in the way of no bucket that answers refuse
+    tells_more = first is not None and (first.is_never or first.code == "PoolEmpty")
+    return known_of_part if tells_more else found
+
+
 def by_bucket(
     job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None = None
 ) -> list[Found]:
@@ -178,8 +200,10 @@ def _of_hosts(found: Found, answers: Sequence[Result], node_mgr: NodeManager) ->
 
 
 def _of_a_machine(answer: str) -> str:
-    """What a machine that cannot be ordered refuses, such as a host on premises, by its name."""
-    said = re.sub(r"(?:\b\w+: )?Node\[name=(.+?) attr=[^\]]+\]", r"\1", answer)
+    """What a constraint has said of a bucket, or of a machine that cannot be ordered, such as a
+    host on premises, by its name."""
+    said = re.sub(r"(?:\b\w+: )?Node\[name=(.+?)(?: attr=[^\]]+)?\]", r"\1", answer)
+    said = re.sub(r"(?:\b\w+: )?Bucket\[array=(\S+) vm_size=([^ \]]+)[^\]]*\]", r"\1/\2", said)
     return in_words(said, LONGEST_TEXT)
 
 
@@ -296,7 +320,7 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
         case "CapacityFailureBackoff":
             return _rests(refused)
         case code if code in OF_ROOM:
-            return _no_room(refused, why)
+            return _no_room(refused, why, known)
     code, template = SAID.get(reject.code, ("Constraint", "{0}"))
     sentence = reject.explain().partition(": ")[2]
     facts = (without_codes(str(fact)) for fact in reject.facts)
@@ -488,8 +512,10 @@ def limits_of_bucket(bucket: NodeBucket, nodes: int = 1) -> list[Found]:
     return found
 
 
-def _no_room(refused: Refused, why: WhyNot) -> Found:
+def _no_room(refused: Refused, why: WhyNot, known: Known) -> Found:
     bucket = refused.bucket
+    if has_no_nodearray(bucket):  # nobody can have more of them, whatever their limits are called
+        return _read(refused._replace(reject=Reject("NodesFull", len(bucket.nodes))), why, known)
     binding = binding_limits(bucket, _new_nodes_needed(refused, why))
     if not binding:
         text = in_words(refused.reject.explain().partition(": ")[2], LONGEST_TEXT)

@@ -11,10 +11,12 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import considered
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
+    NodeConstraint,
     SharedConstraint,
     SharedConsumableConstraint,
     SharedConsumableResource,
 )
+from hpc.autoscale.node.constraints.base import compile_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import NodeView
 from hpc.autoscale.node.nodemanager import NodeManager
@@ -51,7 +53,8 @@ class Refused(NamedTuple):
 class WhyNot(NamedTuple):
     """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
     it takes no more, `answers` are those of constraints that the engine does not understand, and
-    `unpaid` what the pools have too little for. `is_nowhere`: no bucket would do, full or not."""
+    `unpaid` what the pools have too little for. `is_nowhere`: no bucket would do, full or not.
+    `understood`: the other constraints of a job of which the engine does not understand all."""
 
     request: Request
     units: int
@@ -59,6 +62,7 @@ class WhyNot(NamedTuple):
     answers: list[Result]
     unpaid: list[SharedConstraint]
     is_nowhere: bool
+    understood: Sequence[NodeConstraint] = ()
 
 
 def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
@@ -88,7 +92,9 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
     units = decision.plan.units if decision.plan else 0
     unfit = {candidate for candidate, _ in decision.ranking.rejects}
     is_nowhere = unfit.issuperset(placer_of(node_mgr).planner.candidates)
-    return WhyNot(request, units, refused, answers, short, is_nowhere)
+    every = demand.constraints if demand.opaque else ()
+    understood = [each for each in every if not compile_constraints([each]).opaque]
+    return WhyNot(request, units, refused, answers, short, is_nowhere, understood)
 
 
 class _NodesThatAreThere:

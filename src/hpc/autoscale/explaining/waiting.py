@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpc.autoscale.explaining.codes import CODES
-from hpc.autoscale.explaining.refusals import Found, Known, by_bucket, causes_of
+from hpc.autoscale.explaining.refusals import Found, Known, causes_of, in_the_way
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.words import with_next_try
 from hpc.autoscale.gangs.gathering import GangNews
@@ -25,7 +25,7 @@ def verdict_on_waiting(
     for other jobs of the pass. Cost: that of looking for the job on every bucket and, where nodes
     must be asked one by one, on every node.
     """
-    found = by_bucket(job, who_refuses(job, node_mgr), node_mgr, known)
+    found = in_the_way(job, who_refuses(job, node_mgr), node_mgr, known)
     return verdict_of(job.name, found, of_gang)
 
 
