@@ -227,6 +227,7 @@ class InGroup(BaseNodeConstraint):
         ("a", ON_HTC, 9, "can never run: the job needs 9 of licences, and there are 5 in all"),
         ("a", {"ncpsu": 4}, 1, "can never run: no node has a resource 'ncpsu'"),
         ("a", {"ncpus": 999}, 1, "can never run: the job needs 999 ncpus on one node, and the"),
+        ("a", {"never": "held"}, 1, "waits: the job says: held"),
         ("b", ON_HTC, 1, "can never run: htc-0 is not in b"),
         ("b", ON_HTC, 3, "waits: the job needs 3 of licences, and 2 of them are left"),
     ],

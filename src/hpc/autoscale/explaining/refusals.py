@@ -59,6 +59,7 @@ from hpc.autoscale.results import Result, SatisfiedResult
 from hpc.autoscale.results.verdicts import Cause, Stand
 from hpc.autoscale.shown import Shown
 
+_OF_EVERY_BUCKET = ("PoolEmpty", "NeverAllowed")
 LONGEST_TEXT = 300
 _REASONS = {
     "autoscale.enabled=false": "NodearrayDisabled",
@@ -134,7 +135,7 @@ def in_the_way(job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None
     known_of_part = by_bucket(part, who_refuses(part, node_mgr), node_mgr, known)
     first = known_of_part[0] if known_of_part else None
     # limits are in the way of no bucket that answers refuse
-    tells_more = first is not None and (first.is_never or first.code == "PoolEmpty")
+    tells_more = first is not None and (first.is_never or first.code in _OF_EVERY_BUCKET)
     return known_of_part if tells_more else found
 
 
