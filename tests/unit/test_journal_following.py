@@ -140,6 +140,28 @@ def test_a_record_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path)
     assert followed.follower.problems == [] and followed.times_anew == 1
 
 
+def test_a_record_whose_bytes_come_after_its_length_is_read_once_they_are_there(
+    tmp_path: Path,
+) -> None:
+    writer = JournalWriter(tmp_path)
+    story = a_long_story(6, 20, 5)
+    for record in story[:4]:
+        writer.write(record)
+    (file,) = tmp_path.iterdir()
+    writer.write(story[4])
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-40] + bytes(40))
+    followed = Followed(tmp_path)
+    followed.poll()
+    assert len(followed.passes) == 4 and followed.follower.problems
+    with open(file, "r+b") as handle:
+        handle.write(whole)
+    writer.write(story[5])
+    followed.poll()
+    assert followed.seen == read_at_once(tmp_path) and len(followed.passes) == 6
+    assert followed.follower.problems == []
+
+
 def test_what_is_garbled_is_passed_over_and_said_once(tmp_path: Path) -> None:
     for record in a_long_story(2, 20, 5):
         JournalWriter(tmp_path).write(record)

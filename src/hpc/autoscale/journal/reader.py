@@ -192,13 +192,13 @@ class FilePasses:
         except GarbledRecord as error:
             if not self._skip_garbled:
                 raise
-            self._has_gap = isinstance(error, OddRecord)
-            if not self._has_gap:
-                self._lists = None
-            if frame.end is None:
+            if frame.end is None:  # it is looked at again, and may be whole by then
                 self._ends_badly = True
                 self.unfinished = str(error)
                 return None
+            self._has_gap = isinstance(error, OddRecord)
+            if not self._has_gap:
+                self._lists = None
             self._read += 1
             self._passed_over += 1
             self._say_lost(error)
