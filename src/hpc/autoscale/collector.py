@@ -67,10 +67,12 @@ def _enter(objects: int, older: int | None) -> None:
 def _leave() -> None:
     global _inside
     is_ours = _inside == 1 and gc.get_threshold() == _set
-    if is_ours and gc.isenabled() and gc.get_count()[0] > _found[0]:
+    since = gc.get_count()
+    if is_ours and gc.isenabled() and since[0] > _found[0]:
         # with the old threshold the next object would set off whatever is due, older generations
-        # among it
-        gc.collect(0)
+        # among it; and small passes set off nothing inside, so what is due of older ones is done
+        # here, or it would never be
+        gc.collect(max(age for age in range(3) if not age or since[age] > _set[age]))
     with _lock:
         _inside -= 1
         if not _inside and gc.get_threshold() == _set:
