@@ -1,7 +1,7 @@
 """Switches for what the engine has for speed alone, so that each can be measured by leaving it out.
 
 A plan is the same with and without. `make bench BENCH_ARGS="--without LAYER"` sets them; nothing
-else does. They are read when a planner is made, or a constraint is compiled.
+else does. They are read when a planner is made, a constraint is compiled, or hosts are joined.
 """
 
 from __future__ import annotations
