@@ -1,6 +1,8 @@
 """One pass of the autoscaler: the order of its steps, and what it reports."""
 
+import gc
 import os
+import weakref
 from types import SimpleNamespace
 
 import pytest
@@ -547,6 +549,21 @@ def test_results_are_heard_only_during_a_pass(cluster, scheduler):
     Autoscaler(config, scheduler, result_handler=handler).run_once()
     assert {"[Job a]", "[Job b]"} <= set(handler.by_context)
     assert handler not in results.HANDLERS
+
+
+def test_what_nobody_reads_of_a_handler_is_that_of_the_last_pass(cluster, scheduler):
+    """Also of a job that is placed in part: all of a cluster is kept in memory with it."""
+    handler = results.DefaultContextHandler("[test]")
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    loop = Autoscaler(config, scheduler, result_handler=handler)
+    seen: weakref.WeakSet[object] = weakref.WeakSet()
+    for _ in range(6):
+        scheduler.jobs = [a_job("a", {"ncpus": 1}, tasks=99)]
+        summary = loop.run_once()
+        seen.update(summary.demand.compute_nodes)
+    del summary
+    gc.collect()
+    assert 0 < len(seen) <= 20
 
 
 def test_a_reporter_hears_of_the_pass(cluster, scheduler):

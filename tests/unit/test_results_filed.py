@@ -154,18 +154,19 @@ def test_each_job_has_its_own_result_whatever_others_asked_for(handler):
     assert len({id(result) for result in said}) == 3
 
 
-def test_unread_reports_are_dropped_and_results_stay(handler):
-    """Contexts without anything else with them."""
+def test_what_nobody_has_read_is_dropped(handler):
+    """Reports, and results as well; what somebody has read stays."""
     calculator = a_calculator()
     handler.set_context("[Job a]")
     calculator.add_job(Job("a", {"ncpus": 10_000}))
+    AllocationResult("Failed", reasons=["x"])
     handler.set_context("[read]")
     calculator.add_job(Job("b", {"ncpus": 10_000}))
     kept = list(handler.by_context["[read]"])
     handler.set_context("[made]")
-    made = AllocationResult("Failed", reasons=["x"])
+    AllocationResult("Failed", reasons=["x"])
     handler.forget_unread()
-    assert dict(handler.by_context) == {"[read]": kept, "[made]": [made]}
+    assert dict(handler.by_context) == {"[read]": kept}
 
 
 def test_a_report_is_made_once():

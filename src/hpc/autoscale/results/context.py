@@ -52,13 +52,9 @@ class FiledResults(dict[Hashable, list[Result]]):
         self._keep_bounds(filed)
 
     def forget_unread(self) -> None:
-        """Drop what nobody has read and what is still to be made, and contexts that have nothing
-        else."""
+        """Drop the contexts that nobody has read."""
         for context in self._unread:
-            filed = super().get(context) or []
-            filed[:] = [entry for entry in filed if not isinstance(entry, Report)]
-            if not filed:
-                super().__delitem__(context)
+            super().pop(context, None)
         self._unread.clear()
 
     def _read(self, context: Hashable) -> None:
@@ -179,8 +175,8 @@ class DefaultContextHandler(ResultsHandler):
         hpclogging.set_context(ctx_str or str(ctx))
 
     def forget_unread(self) -> None:
-        """Drop reports that nobody has read. They speak of a cluster as it was in a pass that is
-        over, and keep all of it in memory."""
+        """Drop what nobody has read of a pass that is over: it speaks of a cluster as it was then,
+        and keeps all of it in memory."""
         self.by_context.forget_unread()
 
     def hear_report(self, report: Report) -> None:
