@@ -23,6 +23,7 @@ from hpc.autoscale.journal.raised import again, as_json
 from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.requests import Assumed, RequestLog, Sender, assuming
 from hpc.autoscale.replaying import Replay, remembered_before
+from hpc.autoscale.requestsets.store import RequestSet, RequestStore
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -377,6 +378,29 @@ def test_what_others_wrote_between_passes(cluster, scheduler, tmp_path, now):
     lines = gzip.decompress(file.read_bytes()).splitlines()
     assert ["state" in json.loads(line)["doors"] for line in lines] == [True, False, False, True]
     is_same(tmp_path / "journal", 4)
+
+
+def test_request_sets_that_are_written_while_a_pass_runs(cluster, scheduler, tmp_path, now):
+    """That pass is left out, as nobody knows which of them it saw; those after it are known."""
+    store = RequestStore(tmp_path / "requestsets.db")
+
+    def report(one):
+        if len(seen) == 1:
+            wish = [{"Name": "htc", "TargetCount": 2}]
+            store.replace(RequestSet("late", now.time(), now.time() + 3600, wish), ["htc"])
+        seen.append(one)
+
+    seen = []
+    config = {"cluster_name": "c", "_mock_bindings": cluster, **ON}
+    config["requestsetsdb"] = str(tmp_path / "requestsets.db")
+    loop = Autoscaler(config, lambda: scheduler, demand_known=report)
+    for _ in range(4):
+        summary = loop.run_once()
+        now.sleep(60)
+    assert summary.jobs == 1
+    found = replayed(tmp_path / "journal")
+    assert [each.is_same for each in found] == [True, False, True, True]
+    assert found[1].skipped.endswith("was written by somebody else while the pass ran")
 
 
 @pytest.mark.parametrize("state", ["unknown", "ended"])

@@ -81,11 +81,14 @@ def stamp_of(found: Any) -> Stamp:
 
 
 def replaced(before: Stamp, paths: Mapping[str, str]) -> str | None:
-    """Which file is another one than it was, in words; None when none is."""
-    now = stamp(paths)
+    """Which file is another one than it was, or has what others wrote while the pass ran, in words;
+    None when none is. Passes write all of their files but the request sets."""
+    now, sets = stamp(paths), REQUEST_SETS.in_journal
     for name, (number, *_) in before.items():
         if name not in now or now[name][0] != number:
             return f"{paths[name]} was replaced while the pass ran"
+    if now.get(sets) != before.get(sets):
+        return f"{paths[sets]} was written by somebody else while the pass ran"
     return None
 
 
