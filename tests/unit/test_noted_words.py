@@ -251,6 +251,21 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "new nodes have no x",
         ),
         (f"SharedLimitReached: {F4} x has 3 left", None, "PoolEmpty", "htc/F4 x has 3 left"),
+        (f"Never: {F4} held by its owner", None, "NeverAllowed", "the job says: held by its owner"),
+        (
+            "UndefinedResource: Bucket[array=htc vm_size=F4 attr=ncpsu] has no resource 'ncpsu';"
+            " did you mean 'ncpus'?",
+            None,
+            "UnknownResource",
+            "no node has a resource 'ncpsu'",
+        ),
+        (
+            "InsufficientResource: Bucket[array=htc vm_size=F4 attr=ncpus] has 4 of 'ncpus', and 99"
+            " is needed",
+            None,
+            "TooLarge",
+            "the job needs 99 ncpus on one node, and the largest has 4",
+        ),
         (None, ROOM, "BucketLimit", "CycleCloud has room for no more nodes of htc/F4"),
         (
             None,

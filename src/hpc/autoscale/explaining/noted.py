@@ -44,6 +44,9 @@ _GATHERS = re.compile(r"gang .+ (has \d+ of \d+ nodes|came short) in .*")
 _AWAY = re.compile(away_in_words(r"\S+"))
 _QUOTED = re.compile(r"'([^']*)'")
 _IN_BUCKET = {name: re.compile(rf"[(, ]{name}=([^,)]*)") for name in ("nodearray", "vm_size")}
+# a bucket as constraints name it that are asked by their methods
+_ASKED_ITSELF = re.compile(r"\bBucket\[array=(\S+) vm_size=([^ \]]+)[^\]]*\]")
+_GUESS = re.compile(r"; did you mean '[^']*'\?")
 _NO_ROOM = "has no room for a new node: "
 _TOGETHER = "that must go together"
 _GANG = re.compile(
@@ -124,6 +127,7 @@ def nearest_noted(reason: object, limit: object = None) -> NotedCause:
     said = " ".join(str(limit or reason or "").split())
     if not said:
         return NotedCause("Unexplained", NOT_KNOWN)
+    said = _ASKED_ITSELF.sub(r"NodeBucket(nodearray=\1, vm_size=\2)", _GUESS.sub("", said))
     parts = _parts(said)
     found = list(map(_limit, parts)) if limit else list(_causes(parts))
     # of those that are as near, the first
@@ -221,6 +225,8 @@ def _single(code: str, match: re.Match[str]) -> NotedCause:
     if own and "{" not in template:
         return NotedCause(own, template)
     said = match["said"]
+    if own == "NeverAllowed":
+        return NotedCause(own, template.format("", said))
     if said.startswith(_NO_ROOM):
         return _limit(said.removeprefix(_NO_ROOM))
     text = without_codes(reason_in_words(f"{match['bucket']} {said}"))
