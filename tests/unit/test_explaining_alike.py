@@ -8,10 +8,12 @@ from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.constraints import (
+    BaseNodeConstraint,
     SharedConsumableConstraint,
     SharedConsumableResource,
     get_constraints,
 )
+from hpc.autoscale.results import SatisfiedResult
 from hpc.autoscale.testing import a_host, a_job
 
 FULL = "CycleCloud has room for no more nodes of htc/Standard_F4 (at most 2)"
@@ -104,6 +106,31 @@ def test_jobs_that_lack_licences_are_judged_once_for_each_number(judged):
     told = lines(jobs)
     says = "10 jobs ({}, …) wait: the job needs {} of licences, and 1 of them is left"
     assert told == [says.format("0, 2, 4", 2), says.format("1, 3, 5", 3)]
+    assert len(judged) == 2
+
+
+class Anywhere(BaseNodeConstraint):
+    """A constraint of an integration, of which the engine knows nothing."""
+
+    def satisfied_by_node(self, node):
+        return SatisfiedResult("success", self, node)
+
+    def to_dict(self):
+        return {"anywhere": True}
+
+    def __str__(self):
+        return "Anywhere()"
+
+
+def test_so_are_those_with_a_constraint_that_nobody_understands(judged):
+    """Pools come before it; what fits nowhere is judged by itself."""
+    pool = SharedConsumableResource("licences", "server", 9, 1)
+    draws = SharedConsumableConstraint(pool, 2)
+    jobs = [Job(f"{n}", [{"ncpus": 1 + n % 4}, Anywhere(), draws]) for n in range(9)]
+    large = Job("large", [{"ncpus": 999}, Anywhere(), draws])
+    waits, never = lines([*jobs, large])
+    assert waits.endswith("wait: the job needs 2 of licences, and 1 of them is left")
+    assert never.startswith("1 job (large) can never run: the job needs 999 ncpus on one node")
     assert len(judged) == 2
 
 

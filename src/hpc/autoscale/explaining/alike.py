@@ -75,8 +75,10 @@ class Kinds:
         return (buckets, request.units) if request.per_node == 1 else None
 
     def _cursor(self, compiled: Compiled) -> Cursor | None:
-        """What the engine remembers of some constraints; None where it alone cannot answer."""
-        if compiled.opaque or any_reads(compiled.parts, self._personal):
+        """What the engine remembers of some constraints; None where it alone cannot answer. Of
+        constraints beside pools, what it understands is enough, as pools come before all others."""
+        is_opaque = compiled.opaque and not compiled.pooled
+        if is_opaque or any_reads(compiled.parts, self._personal):
             return None
         self._placer.sync()
         return self._placer.planner.cursor(compiled.expr)
