@@ -134,6 +134,14 @@ def test_so_are_those_with_a_constraint_that_nobody_understands(judged):
     assert len(judged) == 2
 
 
+def test_jobs_that_ask_for_just_the_same_are_judged_once(judged):
+    """Also where nobody understands one of their constraints: by their JSON."""
+    jobs = [Job(f"{n}", [{"ncpus": 1 + n % 2}, Anywhere()]) for n in range(20)]
+    (line,) = lines([*filling(), *jobs])
+    assert line == f"20 jobs (0, 2, 4, …) wait: {FULL}"
+    assert len(judged) == 2
+
+
 def test_jobs_that_are_too_large_are_judged_one_by_one(judged):
     """What they lack has figures of their own: eight groups are judged."""
     jobs = [a_job(f"{n}", {"ncpus": 5 + n}) for n in range(20)]

@@ -4,6 +4,7 @@ wait for the few limits and pools that there are, whatever else they ask for.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,8 +41,9 @@ class Kinds:
     and say the same of whether they can ever run.
 
     Jobs are of one kind where the same buckets would do for them and nothing but limits keeps them
-    out, or where they ask the same of a pool that is empty. Each bucket is looked at once, as it is
-    when the first job comes that it would do for.
+    out, or where they ask the same of a pool that is empty; with constraints that the engine does
+    not understand, where they ask for just the same. Each bucket is looked at once, as it is when
+    the first job comes that it would do for.
     """
 
     def __init__(self, node_mgr: NodeManager) -> None:
@@ -56,6 +58,8 @@ class Kinds:
     def kind_of(self, job: Job, compiled: Compiled) -> Hashable | None:
         """The kind of a job that got no more, with its constraints; None where it must be judged
         by itself. Cost: whether its buckets are known; nothing is asked of them again."""
+        if compiled.opaque and not compiled.pooled:
+            return _kind_by_text(job, compiled)
         cursor = self._by_demand.get(compiled) or self._cursor(compiled)
         if cursor is None or not cursor.candidates:
             return None  # what it lacks has its own figures
@@ -77,8 +81,7 @@ class Kinds:
     def _cursor(self, compiled: Compiled) -> Cursor | None:
         """What the engine remembers of some constraints; None where it alone cannot answer. Of
         constraints beside pools, what it understands is enough, as pools come before all others."""
-        is_opaque = compiled.opaque and not compiled.pooled
-        if is_opaque or any_reads(compiled.parts, self._personal):
+        if any_reads(compiled.parts, self._personal):
             return None
         self._placer.sync()
         return self._placer.planner.cursor(compiled.expr)
@@ -120,6 +123,17 @@ class Kinds:
         if key not in self._pools:
             self._pools[key] = _lacking(compiled.pooled, job.remaining)
         return self._pools[key]
+
+
+def _kind_by_text(job: Job, compiled: Compiled) -> Hashable | None:
+    """The kind of a job with constraints of which the engine does not understand all: that of jobs
+    that ask for just the same. Constraints are equal whose JSON is."""
+    try:
+        asked = [constraint.to_dict() for constraint in compiled.constraints]
+        text = json.dumps(asked, sort_keys=True, default=str)
+    except Exception:  # noqa: BLE001  a constraint may be somebody else's
+        return None
+    return (text, job.remaining, job.colocated)
 
 
 def _lacking(pooled: Sequence[SharedConstraint], request: Request) -> str | None:
