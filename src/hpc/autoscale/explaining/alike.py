@@ -127,9 +127,9 @@ class Kinds:
 
 def _kind_by_text(job: Job, compiled: Compiled) -> Hashable | None:
     """The kind of a job with constraints of which the engine does not understand all: that of jobs
-    that ask for just the same. Constraints are equal whose JSON is."""
+    that ask for just the same. Constraints are equal that are of one class and whose JSON is."""
     try:
-        asked = [constraint.to_dict() for constraint in compiled.constraints]
+        asked = [[str(type(each)), each.to_dict()] for each in compiled.constraints]
         text = json.dumps(asked, sort_keys=True, default=str)
     except Exception:  # noqa: BLE001  a constraint may be somebody else's
         return None
