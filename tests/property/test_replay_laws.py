@@ -19,9 +19,10 @@ SITES = int(os.environ.get("REPLAY_SITES", "5"))
 FIRST = int(os.environ.get("REPLAY_FIRST", "0"))
 """The seed of the first of them."""
 
-FOUND = (11, 12, 13, 137)
-"""Sites at which something was found once: gangs and groups of request sets in a journal for
-others, workers that are given back, and nodearrays of a request set that are in two clusters."""
+FOUND = (6, 11, 12, 13, 38, 137)
+"""Sites at which something was found once: hosts of nodes that are gone in a journal for others,
+gangs and groups of request sets there, workers that are given back, nodes that run workers beside
+nodes that run none, and nodearrays of a request set that are in two clusters."""
 
 PASSES = 12
 

@@ -92,6 +92,8 @@ class Aliases:
             self._add("address", node.get("PrivateIp"))
             self._kept.update(str(node.get(key)) for key in _OF_THE_PROTOCOL)
         known = {_short(node.get("Hostname")) for node in record.nodes}
+        for name in known:
+            self._add("host of a node", name)
         for host in record.hosts:
             self._add("host", host.get("hostname"))
             if _short(host.get("hostname")) not in known:  # a node beside those of the cluster
@@ -192,8 +194,12 @@ class Aliases:
     def _on_premises(self) -> Iterator[tuple[str, str]]:
         """What stands for hosts on premises, and others that only the scheduler knows. They are
         nodes beside those of the cluster, which keep their names; so they begin as they did, as far
-        as their order depends on it."""
-        names = sorted(filter(self._is_replaced, self._found.get("on premises", ())))
+        as their order depends on it. Where one of them is the host of a node at other times, as
+        when a node is gone and its host still listed, all hosts do, as their order counts too."""
+        names = self._found.get("on premises", set())
+        of_nodes = self._found.get("host of a node", set())
+        names = names if names.isdisjoint(of_nodes) else names | of_nodes
+        names = set(filter(self._is_replaced, names))
         for name, alias in _stand_ins("host", names):
             count = next(n for n in range(1, len(name) + 1) if not self._begins_a_node(name[:n]))
             yield name, f"{name[:count]}-{alias}"

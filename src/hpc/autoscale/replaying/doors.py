@@ -39,6 +39,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.onpremises.workers import RunEach, State
+from hpc.autoscale.workers.demand import DEFINITION, NODES
 
 Answer = Mapping[str, Any]
 M = TypeVar("M", bound=Model)
@@ -354,7 +355,8 @@ class JournalDriver(SchedulerDriver):
         for key, each in _by_row(node_mgr.get_buckets()).items():
             where = {f"node.{own}": getattr(each, own) for own in _PLACE}
             for name, value in wanted.get(key, {}).items():
-                if name not in each.resources:
+                # what tells workers apart differs from node to node, and the loop defines it
+                if name not in each.resources and name not in (DEFINITION, NODES):
                     node_mgr.add_default_resource(where, name, value)
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
