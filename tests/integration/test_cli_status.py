@@ -100,6 +100,18 @@ def site(simulator, tmp_path, monkeypatch, capsys):
     return Site(tmp_path, simulator, capsys)
 
 
+def test_a_pass_of_cron_names_nodes_as_joined_until_they_are_hosts(site, simulator):
+    """Each is a process of its own, and hands all nodes over in each pass."""
+    site.jobs(a=4)
+    site("autoscale")
+    simulator.clock.settle()
+    (node,) = simulator.cluster("demo").nodes()
+    for hosts, joins in (((), True), ((), True), ((node["Hostname"],), False)):
+        site.jobs(hosts, a=4)
+        cli.main(["autoscale", "-c", str(site.path)])
+        assert ("1 joined" in site.capsys.readouterr().err) is joins
+
+
 NO_JOBS = {"run": 0, "will_start": 0, "stuck": 0, "served": 0, "workers": 0}
 
 

@@ -115,6 +115,17 @@ def test_nodes_that_joined_are_named_once(said):
     ]
 
 
+def test_nodes_that_the_scheduler_knows_have_not_joined(said):
+    """In the first pass of a process, which knows of no other."""
+    log = ServiceLog(say=said.append)
+    for _ in range(2):
+        log.pass_finished(PassSummary(joined=("a", "b"), newly_joined=("b",)))
+    assert [line.split(None, 1)[1] for line in said] == [
+        "0 jobs, 1 joined (b), in 0.0 s",
+        "0 jobs, in 0.0 s",
+    ]
+
+
 def test_json_lines(said):
     """An object for each pass: counts of all, names of what happened, and few jobs."""
     log = ServiceLog("json", said.append)

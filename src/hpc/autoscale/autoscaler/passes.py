@@ -414,7 +414,10 @@ class Pass:
         self._set_context("[joining]")
         with self.steps.doing("join"):
             self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
-            self.outcome["joined"] = commanding.join(self.driver, existing, self.faults)
+            joined = commanding.join(self.driver, existing, self.faults)
+            known = {node.name for node in existing if key_of(node) in self._witness.joined}
+            new = tuple(name for name in joined if name not in known)
+            self.outcome.update(joined=joined, newly_joined=new)
             self._note_strangers(existing)
         self._set_context("[scaling]")
         self._gangs.save()

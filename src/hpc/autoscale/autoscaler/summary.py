@@ -287,7 +287,8 @@ class PassSummary:
     - `requested`: planned by this pass; `created` and `started` are those of them that CycleCloud
       confirmed (made anew, or switched on again); `deferred` are left for the next pass by
       `max_new_nodes_per_pass`
-    - `joined`: handed to the scheduler, and accepted there
+    - `joined`: handed to the scheduler, and accepted there; `newly_joined` are those of them that
+      the scheduler has never reported, as far as is known, and None where nothing is
     - `booting`: asked for and not ready yet; `overdue` are those of them past their boot timeout
     - `missing`: the scheduler has reported their hosts before, and does not now
     - `idle`: past their idle timeout; `drained` are those of them that may go
@@ -328,6 +329,7 @@ class PassSummary:
     notes: tuple[str, ...] = ()
     errors: tuple[PassError, ...] = ()
     demand: DemandResult | None = field(default=None, repr=False, compare=False)
+    newly_joined: tuple[str, ...] | None = None
 
     @property
     def ok(self) -> bool:
@@ -390,7 +392,8 @@ class PassSummary:
         }
 
     def headline(self) -> str:
-        """What was done, in one line."""
+        """What was done, in one line. Nodes that the scheduler knows already, which are handed to
+        it in each pass, are not named as joined."""
         head = "dry run: " if self.dry_run else ""
         said = [
             f"{len(self.unsatisfied)} not satisfied" if self.unsatisfied else "",
@@ -428,6 +431,8 @@ class PassSummary:
     def _about_nodes(self) -> Iterable[str]:
         for name in _NODE_FIELDS:
             nodes = getattr(self, name)
+            if name == "joined" and self.newly_joined is not None:
+                nodes = self.newly_joined
             if nodes and not (name == "requested" and self._all_confirmed()):
                 yield f"{len(nodes)} {name} ({shorten(nodes)})"
 

@@ -51,7 +51,7 @@ class ServiceLog(LogReporter):
         self._form = form
         self._say = say or _on_stderr
         self._told: set[str] = set()
-        self._joined: set[str] = set()
+        self._joined: set[str] | None = None
         self._planned: list[tuple[object, ...]] | None = None
 
     def tell(self, text: str) -> None:
@@ -60,17 +60,20 @@ class ServiceLog(LogReporter):
 
     def pass_finished(self, summary: PassSummary) -> None:
         """A line for the pass, and one for each reason, note and error that is new. Of the nodes
-        that joined it names those that had not joined in the pass before."""
+        that joined it names those that had not joined in the pass before; of the first pass, those
+        that the scheduler had never reported."""
         super().pass_finished(summary)
         before, self._joined = self._joined, set(summary.joined)
-        shown = replace(summary, joined=tuple(n for n in summary.joined if n not in before))
+        if before is not None:  # else this is the first pass of this process
+            new = tuple(name for name in summary.joined if name not in before)
+            summary = replace(summary, newly_joined=new)
         level = "info" if summary.ok else "warning"
         fresh = (
             self._fresh(f"  {text}" for _, text in summary.details())
             if self._form == "text"
             else []
         )
-        self._write("pass", {"level": level, **_fields(summary)}, [shown.headline(), *fresh])
+        self._write("pass", {"level": level, **_fields(summary)}, [summary.headline(), *fresh])
 
     def pass_failed(self, error: PassError, failures: int, pause: float) -> None:
         """Why there was no pass, and when the next one is tried."""
