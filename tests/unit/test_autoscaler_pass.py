@@ -551,8 +551,9 @@ def test_results_are_heard_only_during_a_pass(cluster, scheduler):
     assert handler not in results.HANDLERS
 
 
-def test_what_nobody_reads_of_a_handler_is_that_of_the_last_pass(cluster, scheduler):
+def test_what_nobody_reads_of_a_handler_is_that_of_the_last_pass(cluster, scheduler, caplog):
     """Also of a job that is placed in part: all of a cluster is kept in memory with it."""
+    caplog.set_level("WARNING")  # what pytest has of the log keeps the summaries
     handler = results.DefaultContextHandler("[test]")
     config = {"cluster_name": "clusty", "_mock_bindings": cluster}
     loop = Autoscaler(config, scheduler, result_handler=handler)
