@@ -6,7 +6,7 @@ import pytest
 
 from hpc.autoscale.autoscaler.summary import UnsatisfiedJob
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
-from hpc.autoscale.explaining import refusals
+from hpc.autoscale.explaining import known
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.gangs.gathering import GangNews
@@ -284,7 +284,7 @@ def test_a_reason_that_somebody_gives_in_words_has_a_verdict_too():
 def test_a_guess_is_worked_out_once_for_all_buckets(manager, monkeypatch):
     """There may be thousands of placement groups, and the catalogue has thousands of sizes."""
     asked = []
-    monkeypatch.setattr(refusals, "did_you_mean", lambda word, known: asked.append(word) or "")
+    monkeypatch.setattr(known, "did_you_mean", lambda word, of: asked.append(word) or "")
     for constraints in ({"ncpsu": 4}, {"nodearray": "hcp"}):
         (cause,) = verdict_on_waiting(Job("j", constraints), manager).causes
         assert cause.count > 10

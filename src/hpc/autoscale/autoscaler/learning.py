@@ -30,7 +30,8 @@ from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.explaining.alike import Kinds
-from hpc.autoscale.explaining.refusals import Known, clusters_missing
+from hpc.autoscale.explaining.known import Known
+from hpc.autoscale.explaining.refusals import clusters_missing
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
 from hpc.autoscale.explaining.words import away_in_words
 from hpc.autoscale.gangs.gathering import GangNews, Gangs

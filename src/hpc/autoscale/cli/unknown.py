@@ -21,7 +21,7 @@ from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
 from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
-from hpc.autoscale.explaining.refusals import clusters_away
+from hpc.autoscale.explaining.known import clusters_away
 from hpc.autoscale.explaining.words import a_property, a_size, away_in_words
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket

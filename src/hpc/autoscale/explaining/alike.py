@@ -9,7 +9,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from hpc.autoscale.explaining.refusals import clusters_away, limits_of_bucket, pool_cause
+from hpc.autoscale.explaining.known import clusters_away
+from hpc.autoscale.explaining.refusals import limits_of_bucket, pool_cause
 from hpc.autoscale.explaining.refusing import unpaid_of
 from hpc.autoscale.job.job import Job, PackingStrategy
 from hpc.autoscale.node.constraints import (

@@ -20,6 +20,8 @@ from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.asking import Gain
+from hpc.autoscale.explaining.found import Found
+from hpc.autoscale.explaining.known import value_of_new
 from hpc.autoscale.explaining.limit_words import name_of_limit, what_rests
 from hpc.autoscale.explaining.raising import (
     Level,
@@ -32,7 +34,6 @@ from hpc.autoscale.explaining.raising import (
     raise_alone,
     tries_for,
 )
-from hpc.autoscale.explaining.refusals import Found, value_of_new
 from hpc.autoscale.explaining.rewriting import (
     Asked,
     allowed,

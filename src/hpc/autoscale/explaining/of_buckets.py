@@ -11,13 +11,8 @@ from typing import Any
 
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.fixes import fixes_for
-from hpc.autoscale.explaining.refusals import (
-    Found,
-    cause_of,
-    in_the_way,
-    limits_of_bucket,
-    unusable_cause,
-)
+from hpc.autoscale.explaining.found import Found, cause_of
+from hpc.autoscale.explaining.refusals import in_the_way, limits_of_bucket, unusable_cause
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.waiting import verdict_of

@@ -6,20 +6,23 @@ same is said are one cause, which names them.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hpc.autoscale import clock
-from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.config.clusters import cluster_named, cluster_of_bucket
 from hpc.autoscale.config.naming import NODEARRAYS
-from hpc.autoscale.errors import did_you_mean
-from hpc.autoscale.explaining.codes import AFTER_LIMITS, CODES, OF_BACKOFF
+from hpc.autoscale.explaining.codes import AFTER_LIMITS, OF_BACKOFF
+from hpc.autoscale.explaining.found import Found, nearest_first
+from hpc.autoscale.explaining.known import (
+    Known,
+    clusters_away,
+    no_such_node,
+    other_value,
+    undefined,
+)
 from hpc.autoscale.explaining.limit_words import (
     left_in_words,
     name_of_limit,
@@ -30,33 +33,26 @@ from hpc.autoscale.explaining.limit_words import (
 from hpc.autoscale.explaining.refusing import OF_ROOM, Refused, WhyNot, who_refuses
 from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
-    a_property,
-    a_size,
     at_time,
     away_in_words,
     has_no_nodearray,
     in_time,
     listed,
-    meant,
-    names_of,
     without_codes,
 )
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import SharedConstraint, SharedConsumableResource
-from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.amounts import how_many
 from hpc.autoscale.packing.compound import Refusals
-from hpc.autoscale.packing.expr import IDENTITY_NAMES, text_pattern
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.plaintext import in_words, on_one_line
+from hpc.autoscale.plaintext import in_words
 from hpc.autoscale.results import Result, SatisfiedResult
-from hpc.autoscale.results.verdicts import Cause, Stand
+from hpc.autoscale.results.verdicts import Stand
 from hpc.autoscale.shown import Shown
 
 _OF_EVERY_BUCKET = ("PoolEmpty", "NeverAllowed")
@@ -85,36 +81,6 @@ SAID = {
     "XORFailed": ("NoAlternative", "a node {0}"),
     "not(success)": ("Excluded", "the job wants none that is: {1}"),
 }
-
-
-@dataclass
-class Found:
-    """A cause in the making: buckets of which the same is said. `key`: what makes it the same;
-    `facts`: what differs between buckets and goes into the text; `rank`: how near it is, where that
-    is not as its code says; `rest`: how many seconds after the pass it is `until`, where that is
-    counted from what the pass has read and not by the clock."""
-
-    code: str
-    key: tuple[object, ...]
-    text: str = ""
-    stand: Stand | None = None
-    until: float | None = None
-    rest: float = 0.0
-    said: str = ""
-    rank: int | None = None
-    buckets: list[NodeBucket] = field(default_factory=list)
-    facts: list[Any] = field(default_factory=list)
-    limits: list[Limit] = field(default_factory=list)
-
-    @property
-    def nearness(self) -> int:
-        """How near it is to being lifted; what can never be used as things are set comes later."""
-        return CODES[self.code].nearness if self.rank is None else self.rank
-
-    @property
-    def is_never(self) -> bool:
-        """Whether time alone does not help."""
-        return (self.stand or CODES[self.code].stand) is Stand.NEVER
 
 
 def in_the_way(job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None) -> list[Found]:
@@ -171,9 +137,9 @@ def by_bucket(
     for each in found.values():
         each.facts += _of_hosts(each, why.answers, node_mgr)
         _finish(each, job)
-    of_buckets = sorted(found.values(), key=_order)
+    of_buckets = sorted(found.values(), key=nearest_first)
     of_pools = {each.key: each for each in (pool_cause(p, why.request) for p in why.unpaid)}
-    return _both(of_buckets, sorted(of_pools.values(), key=_order), why.is_nowhere)
+    return _both(of_buckets, sorted(of_pools.values(), key=nearest_first), why.is_nowhere)
 
 
 def _both(of_buckets: list[Found], of_pools: list[Found], is_nowhere: bool) -> list[Found]:
@@ -183,7 +149,7 @@ def _both(of_buckets: list[Found], of_pools: list[Found], is_nowhere: bool) -> l
         return [*of_pools[::-1], *of_buckets]
     if is_nowhere and all(each.is_never for each in of_buckets):
         return [*of_buckets, *of_pools]
-    return sorted([*of_pools, *of_buckets], key=_order)
+    return sorted([*of_pools, *of_buckets], key=nearest_first)
 
 
 def _of_hosts(found: Found, answers: Sequence[Result], node_mgr: NodeManager) -> list[Any]:
@@ -208,86 +174,6 @@ def _of_a_machine(answer: str) -> str:
     return in_words(said, LONGEST_TEXT)
 
 
-def cause_of(found: Found) -> Cause:
-    """The cause, as it is told."""
-    return Cause(
-        found.code,
-        on_one_line(found.text),
-        on_one_line(names_of(found.buckets)) if found.buckets else "",
-        max(1, len(found.buckets)),
-        found.nearness,
-        found.until,
-        on_one_line(found.said),
-    )
-
-
-def _order(found: Found) -> tuple[object, ...]:
-    until = math.inf if found.until is None else found.until
-    return found.is_never, found.nearness, until, -len(found.buckets)
-
-
-def clusters_away(node_mgr: NodeManager) -> tuple[str, ...]:
-    """Of several clusters those that are set aside in this pass, by name."""
-    return tuple(getattr(node_mgr.cluster_bindings, "away", ()))
-
-
-class Known:
-    """What resources and values the nodes of a cluster have, worked out when it is asked for."""
-
-    def __init__(self, node_mgr: NodeManager) -> None:
-        self.buckets = node_mgr.get_buckets()
-        self.unusable = [bucket for bucket, _ in node_mgr.get_unusable()]
-        self.away = clusters_away(node_mgr)
-        self._resources: dict[str, None] | None = None
-        self._values: dict[str, list[object]] = {}
-        # by what is unknown: guesses take long, and thousands of buckets say the same
-        self._unknown: dict[tuple[str, str], Found] = {}
-
-    @property
-    def resources(self) -> dict[str, None]:
-        """Names of the resources that any bucket or any of its nodes has."""
-        if self._resources is None:
-            every = [*self.buckets, *self.unusable]
-            self._resources = {name: None for bucket in every for name in bucket.resources}
-            machines = (b for b in self.buckets if b.resources == {} or has_no_nodearray(b))
-            for bucket in machines:
-                for node in bucket.nodes:
-                    self._resources.update(dict.fromkeys(node.resources))
-        return self._resources
-
-    @cached_property
-    def hosts(self) -> dict[str, str]:
-        """Host names of nodes as jobs ask for them, by how they are compared."""
-        names = (node.hostname for bucket in self.buckets for node in bucket.nodes)
-        return {short_name(name): name for name in names if name}
-
-    def values(self, name: str) -> list[object]:
-        """The values that new nodes have for a property (`node.X`) or a resource."""
-        if name in self._values:
-            return self._values[name]
-        found: dict[str, object] = {}
-        for bucket in (*self.buckets, *self.unusable):
-            value = value_of_new(bucket, name)
-            if value is not None and not has_no_nodearray(bucket):
-                found.setdefault(repr(value), value)
-        return self._values.setdefault(name, list(found.values()))
-
-    def once(self, kind: str, said: str, make: Callable[[], Found]) -> Found:
-        """What is found of a kind and a text, made once; each time another object."""
-        key = (kind, said)
-        if key not in self._unknown:
-            self._unknown[key] = make()
-        return replace(self._unknown[key], buckets=[], facts=[], limits=[])
-
-
-def value_of_new(bucket: NodeBucket, name: str) -> Any:
-    """The value that new nodes of a bucket have for a property (`node.X`) or a resource; None where
-    they have none."""
-    if name.startswith("node."):
-        return getattr(bucket.example_node, name[5:], None)
-    return bucket.resources.get(name)
-
-
 def _of_each_bucket(refused: Iterable[Refused]) -> Iterator[Refused]:
     """One refusal of each bucket: that of its new nodes, where it can have any."""
     chosen: dict[NodeBucket, Refused] = {}
@@ -303,7 +189,7 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
     reject = refused.reject
     match reject.code:
         case "UndefinedResource":
-            return _undefined(str(reject.facts[0]), known)
+            return undefined(str(reject.facts[0]), known)
         case "InsufficientResource":
             name, has, needed = reject.facts
             return Found("TooLarge", (name, needed), facts=[has])
@@ -315,9 +201,9 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
         case "SharedLimitReached":
             return _empty_pool(reject)
         case "NoSuchNode":
-            return _no_such_node(str(reject.facts[0]), known)
+            return no_such_node(str(reject.facts[0]), known)
         case "InvalidOption":
-            return _other_value(refused, known)
+            return other_value(refused, known)
         case "CapacityFailureBackoff":
             return _rests(refused)
         case code if code in OF_ROOM:
@@ -356,102 +242,6 @@ def clusters_missing(job: Job, node_mgr: NodeManager) -> list[str]:
 
 def _cluster_away(cluster: str) -> Found:
     return Found("ClusterAway", (cluster,), away_in_words(cluster))
-
-
-def _undefined(name: str, known: Known) -> Found:
-    if name in known.resources:
-        return Found("OtherValue", ("lacks", name), f"new nodes have no {name}")
-
-    def unknown() -> Found:
-        guess = a_property(name) or did_you_mean(name, known.resources)
-        return Found("UnknownResource", (name,), f"no node has a resource {name!r}{guess}")
-
-    return known.once("resource", name, unknown)
-
-
-def _no_such_node(wanted: str, known: Known) -> Found:
-    text = f"there is no node whose {wanted.removeprefix('node.')}"
-    _, is_host, name = wanted.partition("node.hostname is ")
-    host = known.hosts.get(short_name(name.strip("'"))) if is_host else None
-    if host:  # nodes have it without its domain
-        text += f"; did you mean {host!r}?"
-    return Found("NoSuchNode", (text,), text)
-
-
-def _other_value(refused: Refused, known: Known) -> Found:
-    """Nodes have another value than the job wants; or none has it that there are."""
-    name, has, wanted = refused.reject.facts
-    name, said = str(name), str(wanted)
-    if name in IDENTITY_NAMES:
-        return _no_such_node(f"{name} is {said}", known)
-    is_array, short = name in NODEARRAYS, name.removeprefix("node.")
-    index_of = getattr(wanted, "index_of", None)
-    values = known.values(name)
-    if index_of is not None and any(_is_wanted(name, index_of, value) for value in values):
-        if is_array:
-            return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
-        return Found("OtherValue", (name, said), facts=[has])
-    if index_of is None:  # one of several alternatives
-        return Found("OtherValue", (name, said), f"{short} is not {said}", facts=[has])
-    texts = list(getattr(wanted, "all", ()))
-    if is_array and any(cluster_named(str(text), known.away) for text in texts):
-        # nobody knows whether there is one
-        return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
-    place = str(refused.bucket.location)
-    make = partial(_unknown_value, name, said, texts, values, refused.bucket)
-    return known.once(f"{short} in {place}", said, make)
-
-
-def _is_wanted(name: str, index_of: Callable[..., int], value: object) -> bool:
-    if isinstance(value, ht.Size):  # numbers are in its unit, but for properties: in bytes
-        unit = 1 if name.startswith("node.") else ht.magnitude_bytes(value.magnitude)
-        return index_of(value.bytes, unit) >= 0
-    return index_of(value) >= 0
-
-
-def _unknown_value(
-    name: str, said: str, wanted: list[object], values: list[object], bucket: NodeBucket
-) -> Found:
-    short = name.removeprefix("node.")
-    texts = [value for value in values if isinstance(value, str)]
-    asked = [each for each in wanted if isinstance(each, str)]
-    guess = next((found for each in asked if (found := _guess(each, texts))), "")
-    is_pattern = any(text_pattern(each) is not None for each in asked)
-    if not is_pattern and short == "vm_size" and len(wanted) == 1:
-        size = str(wanted[0])
-        place = ht.Location(str(bucket.location))
-        if _is_sold_elsewhere(size, place):
-            text = f"Azure has no {size} in {place}, by its list of prices"
-            return Found("SizeNotInRegion", (said,), text)
-        if size in vm_sizes.all_possible_vm_sizes():
-            return Found("UnknownValue", (short, said), f"no nodearray has the VM size {size}")
-        suggested = vm_sizes.suggest_vm_size(size)
-        guess = guess or (f"; did you mean {suggested!r}?" if suggested else "")
-    noun = {"vm_size": "VM size", "nodearray": "nodearray"}.get(short, short)
-    has = "" if guess or not values else f"; nodes have {listed(map(repr, values))}"
-    lacks = f"no {noun} matches {said}" if is_pattern else f"no node has the {noun} {said}"
-    return Found(
-        "UnknownValue", (short, said), f"{lacks}{guess or has}{a_size(name, wanted, values)}"
-    )
-
-
-def _guess(word: str, known: list[str]) -> str:
-    """As `did_you_mean`, also of a pattern."""
-    if text_pattern(word) is None:
-        return did_you_mean(word, known)
-    near = meant(word, known)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
-def _is_sold_elsewhere(vm_size: str, place: ht.Location) -> bool:
-    """Whether a size has a price in other places, and none in one where others have."""
-    size = ht.VMSize(vm_size)
-    every = map(ht.Location, vm_sizes.all_possible_locations())
-    return (
-        vm_sizes.price_per_hour(place, size) is None
-        and vm_sizes.price_per_hour(place, ht.VMSize("Standard_D2s_v3")) is not None
-        and any(vm_sizes.price_per_hour(each, size) is not None for each in every)
-    )
 
 
 def _rests(refused: Refused) -> Found:
@@ -658,8 +448,3 @@ def _nearest(rejects: Sequence[Reject]) -> str:
     others = {str(each.facts[1]) for each in lacking if each.facts[0] == most.facts[0]}
     said = without_codes(most.explain())
     return f"the largest {said}" if len(others) > 1 else said
-
-
-def causes_of(found: Sequence[Found]) -> tuple[Cause, ...]:
-    """Causes, as they are told, nearest first."""
-    return tuple(map(cause_of, found))

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpc.autoscale.explaining.codes import CODES
-from hpc.autoscale.explaining.refusals import Found, Known, causes_of, in_the_way
+from hpc.autoscale.explaining.found import Found, causes_of
+from hpc.autoscale.explaining.known import Known
+from hpc.autoscale.explaining.refusals import in_the_way
 from hpc.autoscale.explaining.refusing import who_refuses
 from hpc.autoscale.explaining.words import with_next_try
 from hpc.autoscale.gangs.gathering import GangNews

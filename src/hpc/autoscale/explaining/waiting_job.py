@@ -13,7 +13,8 @@ from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, counted
 from hpc.autoscale.explaining.asking import AskOther, Change, ChangedGain, Gain, Hypothesis
-from hpc.autoscale.explaining.refusals import Found, Known
+from hpc.autoscale.explaining.found import Found
+from hpc.autoscale.explaining.known import Known
 from hpc.autoscale.explaining.rewriting import as_json, constraints_of
 from hpc.autoscale.explaining.scene import Scene
 from hpc.autoscale.explaining.words import listed
