@@ -67,6 +67,10 @@ class SQLiteNodeHistory(NodeHistory):
     `problems`: what was moved aside, in words; whoever tells it takes it out of the list.
     """
 
+    # integrations set these; nothing is decided by them here
+    create_timeout: float
+    last_match_timeout: float
+
     def __init__(self, path: str | os.PathLike[str] = "nodehistory.db", read_only: bool = False):
         check_kinds("node history", str | bytes | os.PathLike, path=path)
         self.path = os.fspath(path)
