@@ -567,6 +567,24 @@ def test_what_nobody_reads_of_a_handler_is_that_of_the_last_pass(cluster, schedu
     assert 0 < len(seen) <= 20
 
 
+def test_who_has_joined_is_asked_as_often_for_many_nodes(scheduler, monkeypatch):
+    """The answer is made of all that the history knows."""
+    asked, joined = [], Witness.joined.fget
+    monkeypatch.setattr(
+        Witness, "joined", property(lambda witness: asked.append(witness) or joined(witness))
+    )
+    counts = []
+    for nodes in (1, 9):
+        cluster = an_htc_cluster(10)
+        for number in range(nodes):
+            cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"ip-{number}")
+        asked.clear()
+        config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+        assert len(Autoscaler(config, scheduler).run_once().joined) == nodes
+        counts.append(len(asked))
+    assert counts[0] == counts[1] > 0
+
+
 def test_a_reporter_hears_of_the_pass(cluster, scheduler):
     """Before and after."""
 

@@ -415,7 +415,8 @@ class Pass:
         with self.steps.doing("join"):
             self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
             joined = commanding.join(self.driver, existing, self.faults)
-            known = {node.name for node in existing if key_of(node) in self._witness.joined}
+            hosts = self._witness.joined
+            known = {node.name for node in existing if key_of(node) in hosts}
             new = tuple(name for name in joined if name not in known)
             self.outcome.update(joined=joined, newly_joined=new)
             self._note_strangers(existing)
