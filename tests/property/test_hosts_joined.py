@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.hosts import no_name_service as no_name_service
+from builders.log_lines import Lines
 from builders.node_writes import STEPS, carry_out, look, states_of
 from builders.nodes import a_manager, an_htc_cluster
 from hpc.autoscale.hpctypes import Memory, Size
@@ -66,17 +67,6 @@ def host_of(node, said):
     return host
 
 
-class Lines(logging.Handler):
-    """What is logged."""
-
-    def __init__(self):
-        super().__init__(logging.WARNING)
-        self.lines = []
-
-    def emit(self, record):
-        self.lines.append(record.getMessage())
-
-
 def outcome(cluster, before, said, picks, after, has_defaults):
     """All that can be seen of a cluster whose hosts are joined between some other steps."""
     manager = a_manager(cluster)
@@ -90,6 +80,7 @@ def outcome(cluster, before, said, picks, after, has_defaults):
     told = zip(nodes, picks, strict=False)
     hosts = [host_of(node, said[pick % len(said)]) for node, pick in told]
     heard = Lines()
+    heard.setLevel(logging.WARNING)
     logging.getLogger().addHandler(heard)
     try:
         calculator.update_scheduler_nodes(hosts)

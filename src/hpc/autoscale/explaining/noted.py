@@ -21,7 +21,13 @@ from hpc.autoscale.explaining.limit_words import (
     tried_in_words,
 )
 from hpc.autoscale.explaining.refusals import SAID
-from hpc.autoscale.explaining.words import a_property, away_in_words, listed, without_codes
+from hpc.autoscale.explaining.words import (
+    ASKED_BUCKET,
+    a_property,
+    away_in_words,
+    listed,
+    without_codes,
+)
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.results.verdicts import Stand
@@ -44,8 +50,6 @@ _GATHERS = re.compile(r"gang .+ (has \d+ of \d+ nodes|came short) in .*")
 _AWAY = re.compile(away_in_words(r"\S+"))
 _QUOTED = re.compile(r"'([^']*)'")
 _IN_BUCKET = {name: re.compile(rf"[(, ]{name}=([^,)]*)") for name in ("nodearray", "vm_size")}
-# a bucket as constraints name it that are asked by their methods
-_ASKED_ITSELF = re.compile(r"\bBucket\[array=(\S+) vm_size=([^ \]]+)[^\]]*\]")
 _GUESS = re.compile(r"; did you mean '[^']*'\?")
 _NO_ROOM = "has no room for a new node: "
 _TOGETHER = "that must go together"
@@ -127,7 +131,7 @@ def nearest_noted(reason: object, limit: object = None) -> NotedCause:
     said = " ".join(str(limit or reason or "").split())
     if not said:
         return NotedCause("Unexplained", NOT_KNOWN)
-    said = _ASKED_ITSELF.sub(r"NodeBucket(nodearray=\1, vm_size=\2)", _GUESS.sub("", said))
+    said = re.sub(ASKED_BUCKET, r"NodeBucket(nodearray=\1, vm_size=\2)", _GUESS.sub("", said))
     parts = _parts(said)
     found = list(map(_limit, parts)) if limit else list(_causes(parts))
     # of those that are as near, the first

@@ -150,7 +150,7 @@ def explain_constraints(constraints: Sequence[Any], scene: Scene) -> Verdict:
         cause = Cause("Available", text, count=max(1, len(fitting)))
         line = f"A job with these constraints {text}"
         return Verdict(about, Stand.HAS, "Available", line, (cause,))
-    found = in_the_way(job, why, node_mgr, None)
+    found = in_the_way(job, why, node_mgr)
     verdict = verdict_of(job.name, found).about_another("a job with these constraints")
     return replace(verdict, about=about).fixed_by(*fixes_for(job, found, scene))
 

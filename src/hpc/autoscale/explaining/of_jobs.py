@@ -74,7 +74,7 @@ def _explain(name: str, scene: Scene) -> Verdict:
         return _placed(name, mine, scene)
     job, verdict = waits.job, waits.verdict
     node_mgr = scene.calculator.node_mgr
-    found = in_the_way(job, who_refuses(job, node_mgr), node_mgr, None)
+    found = in_the_way(job, who_refuses(job, node_mgr), node_mgr)
     verdict = verdict.fixed_by(*fixes_for(job, found, scene))
     return _partly(verdict, mine) if mine else verdict
 

@@ -33,6 +33,7 @@ from hpc.autoscale.explaining.limit_words import (
 from hpc.autoscale.explaining.refusing import OF_ROOM, Refused, WhyNot, who_refuses
 from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
+    ASKED_BUCKET,
     at_time,
     away_in_words,
     has_no_nodearray,
@@ -83,9 +84,13 @@ SAID = {
 }
 
 
-def in_the_way(job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None) -> list[Found]:
+def in_the_way(
+    job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None = None
+) -> list[Found]:
     """What is in the way of a job, as of `by_bucket`. Where nothing but answers of constraints is
-    known, as of one that the engine does not understand, what it understands may tell more."""
+    known, as of one that the engine does not understand, what it understands may tell more.
+    `known`: what was worked out for other jobs."""
+    known = known or Known(node_mgr)
     found = by_bucket(job, why, node_mgr, known)
     if not why.understood or any(each.code != "Constraint" for each in found):
         return found
@@ -105,11 +110,9 @@ def in_the_way(job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None
     return known_of_part if tells_more else found
 
 
-def by_bucket(
-    job: Job, why: WhyNot, node_mgr: NodeManager, known: Known | None = None
-) -> list[Found]:
+def by_bucket(job: Job, why: WhyNot, node_mgr: NodeManager, known: Known) -> list[Found]:
     """What is in the way of a job, nearest first: of the buckets that there are, of those that the
-    cluster has and nobody can use, and of pools. `known`: what was worked out for other jobs."""
+    cluster has and nobody can use, and of pools."""
     found: dict[tuple[object, ...], Found] = {}
 
     def note(each: Found, bucket: NodeBucket | None) -> None:
@@ -125,7 +128,6 @@ def by_bucket(
             Found("RoomByNow", (), "there is room by now, and the next pass tries again"),
             None,
         )
-    known = known or Known(node_mgr)
     for refused in _of_each_bucket(why.refused):
         note(_read(refused, why, known), refused.bucket)
     are_empty = any(pool.reject() is not None for pool in why.unpaid)
@@ -170,7 +172,7 @@ def _of_a_machine(answer: str) -> str:
     """What a constraint has said of a bucket, or of a machine that cannot be ordered, such as a
     host on premises, by its name."""
     said = re.sub(r"(?:\b\w+: )?Node\[name=(.+?)(?: attr=[^\]]+)?\]", r"\1", answer)
-    said = re.sub(r"(?:\b\w+: )?Bucket\[array=(\S+) vm_size=([^ \]]+)[^\]]*\]", r"\1/\2", said)
+    said = re.sub(rf"(?:\b\w+: )?{ASKED_BUCKET}", r"\1/\2", said)
     return in_words(said, LONGEST_TEXT)
 
 

@@ -22,6 +22,9 @@ _MOST_NAMED = 3
 _SIZE = re.compile(r"(?:(?:size|memory)::)?(\d+[kmgtpKMGTP])")
 _FEW_BYTES = 1_000_000  # no node has so little: more was meant
 _SAY_WHEN = ("next try", "tried again in ", " left for the rest")
+ASKED_BUCKET = r"\bBucket\[array=(\S+) vm_size=([^ \]]+)[^\]]*\]"
+"""A bucket as constraints name it that are asked by their methods: its nodearray and VM size."""
+
 _CODE = re.compile(r"\b(?:[A-Z][a-z]+){2,}: ")
 
 
