@@ -729,11 +729,18 @@ def test_runs_in_processes_of_their_own_come_to_the_same(
 
 
 PLAYED_IN = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 from hpc.autoscale.cli.console import console_main
 from hpc.autoscale.traces import comparing, playing
 
+make = os.mkdir
+
+def make_slowly(*args, **more):
+    make(*args, **more)
+    time.sleep(float(os.environ["PAUSE"]))
+
+os.mkdir = make_slowly
 playing._IN_MEMORY = Path(os.environ["KEPT"])
 if __name__ == "__main__":
     comparing.SMALL = 0
@@ -743,10 +750,11 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.parametrize("pause", [0, 2], ids=["", "as soon as there are files"])
 @pytest.mark.parametrize("runs", [1, 2, 4])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_ends_all_runs_and_leaves_no_files(
-    tmp_path: Path, number: signal.Signals, runs: int
+    tmp_path: Path, number: signal.Signals, runs: int, pause: int
 ) -> None:
     """The signal goes to the first process alone, as from `timeout` or a service manager. Runs that
     wait for one of the two processors are not begun any more."""
@@ -756,7 +764,7 @@ def test_a_signal_ends_all_runs_and_leaves_no_files(
     program.write_text(PLAYED_IN)
     kept.mkdir()
     argv = [sys.executable, str(program), str(trace), *more]
-    environment = {**os.environ, "KEPT": str(kept)}
+    environment = {**os.environ, "KEPT": str(kept), "PAUSE": str(pause)}
     process = subprocess.Popen(argv, env=environment, stderr=subprocess.PIPE, text=True)
     try:
         until = time.monotonic() + 300

@@ -90,9 +90,10 @@ def _play_here(play: Play, jobs: Sequence[TraceJob]) -> Measures:
     try:
         return _play(play, jobs)
     except KeyboardInterrupt:
-        os._exit(1)
+        pass  # the error is dropped first, and with it what closes a directory not in use yet
     finally:
         signal.signal(signal.SIGTERM, before)
+    os._exit(1)
 
 
 def _stop(number: int, _: object) -> None:

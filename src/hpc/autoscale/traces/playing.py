@@ -8,7 +8,9 @@ last one and nothing is under way whose time counts.
 from __future__ import annotations
 
 import logging
+import os
 import random
+import shutil
 import tempfile
 import uuid
 from collections import Counter
@@ -416,8 +418,12 @@ def _a_world_of_its_own(world: World, play: Play) -> Iterator[str]:
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
         stack.enter_context(collecting_seldom(_OBJECTS_OF_PASSES))
-        where = _IN_MEMORY if _IN_MEMORY.is_dir() else None
-        yield stack.enter_context(tempfile.TemporaryDirectory(prefix="azscale-", dir=where))
+        where = _IN_MEMORY if _IN_MEMORY.is_dir() else tempfile.gettempdir()
+        home = os.path.join(where, f"azscale-{uuid.uuid4().hex}")
+        # before it is made: a signal may end the run as soon as it is there
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        os.mkdir(home, mode=0o700)
+        yield home
 
 
 def _without_loop(play: Play, tasks: list[Task], impossible: list[Task]) -> Played:
