@@ -155,6 +155,9 @@ class Fickle:
         self.times -= 1
         return Trial(1, candidate.new_shape)
 
+    def refuses_new(self, candidate):
+        return None
+
     def positions(self, candidate):
         return None
 

@@ -22,6 +22,9 @@ class Taster:
         taken = min(units, self.most)
         return Trial(taken, self.bench.shape(candidate.name, ncpus=4 - taken, vacant=False))
 
+    def refuses_new(self, candidate):
+        return None
+
     def positions(self, candidate):
         return None
 
@@ -74,6 +77,17 @@ class TestProbe:
         assert plan.effects == ("effect",)
         assert probe.settled == [True]
         assert ("a", "Never") in codes(plan)
+
+    def test_tries_no_new_node_where_none_would_be_taken(self):
+        """It says why once, and limits, which would be for nothing, are not spoken of."""
+        bench = Bench()
+        bench.candidate("a", limit=3)
+        bench.candidate("b", limit=0)
+        probe = Taster(bench)
+        probe.refuses_new = lambda candidate: Reject("Never", candidate.name)
+        plan = bench.planner.ask(cores(2), Request(9), probe=probe)
+        assert (plan.units, probe.asked) == (0, [])
+        assert codes(plan) == [("a", "Never"), ("b", "Never")]
 
     def test_stops_when_all_is_placed(self):
         """Nodes after the last unit are not asked."""

@@ -116,7 +116,7 @@ class _NodesThatAreThere:
 
     def instead_of(self, reject: Reject, candidate: Candidate, is_planned: bool) -> Reject | None:
         """What is in the way in the place of what is said; None where it is that."""
-        lacking = self._of_new(candidate)
+        lacking = self._probe.refuses_new(candidate)
         found = None if lacking is None else self._probe.positions(candidate)
         if isinstance(found, Sequence):
             self._note(lacking)
@@ -149,13 +149,6 @@ class _NodesThatAreThere:
         empty = node.clone()
         empty.available.update(node.resources)
         return isinstance(self._whole.fit(NodeView(empty)), Fit)
-
-    def _of_new(self, candidate: Candidate) -> Reject | None:
-        """Why no new node of a candidate has the name; None where any would do."""
-        if self._personal is None:
-            return None
-        fit = self._personal.fit(NodeView(self._bucket_of(candidate).example_node))
-        return fit if isinstance(fit, Reject) else None
 
 
 def unpaid_of(pooled: Iterable[SharedConstraint], units: int) -> list[SharedConstraint]:

@@ -134,6 +134,9 @@ class Probe(Protocol):
     def __call__(self, candidate: Candidate, position: int, units: int) -> Trial | Reject:
         """Try up to `units` on the node at a position; beyond the last node: on a new one."""
 
+    def refuses_new(self, candidate: Candidate) -> Reject | None:
+        """What speaks against any new node; asked before one is tried. None: one may be."""
+
     def positions(self, candidate: Candidate) -> Sequence[int] | Reject | None:
         """The only positions that may fit, in order, or why there is none; None where any may."""
 

@@ -201,6 +201,9 @@ class Search:
         fit = self.cursor.opening(index)
         if not isinstance(fit, Fit):
             return
+        if self.probe and (refusal := self.probe.refuses_new(candidate)) is not None:
+            self._say(index, True, refusal)
+            return
         room = candidate.room(self.reservation) if candidate.has_room_for(1) else 0
         needed = self._most_nodes(fit)
         if room > 0 and most > 0:
@@ -521,9 +524,8 @@ class Family:
         rooms = self._used if in_use else self._unused
         place = rooms.first(nodes, 0)
         # nodes promised elsewhere are not in the index
-        while place >= 0 and self._candidates[place].reserved:
-            if self._candidates[place].has_room_for(nodes):
-                break
+        all_of = self._candidates
+        while place >= 0 and all_of[place].reserved and not all_of[place].has_room_for(nodes):
             place = rooms.first(nodes, place + 1)
         return self.members[place] if place >= 0 else None
 

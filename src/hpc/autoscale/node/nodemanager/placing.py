@@ -415,7 +415,7 @@ class Placer:
             return self.planner.ask(demand.common, request, given, as_given=as_given)
         probe = HandleProbe(self.bucket_of, demand, assignment_id)
         try:
-            return self.planner.ask(demand.common, request, ranking.candidates, probe, as_given)
+            return self.planner.ask(demand.common, request, given, probe, as_given)
         except BaseException:  # a constraint raised: shared pools must not keep what was tried
             probe.settle(keep=False)
             raise

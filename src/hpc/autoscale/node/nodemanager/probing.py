@@ -24,10 +24,10 @@ from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import Expr
 from hpc.autoscale.packing.plan import Trial
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.packing.shape import NodeShape
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.bucket import NodeBucket
+    from hpc.autoscale.node.node import Node
 
 Effects = tuple[Callable[[], None], ...]
 
@@ -152,25 +152,35 @@ class HandleProbe:
     def __call__(self, candidate: Candidate, position: int, units: int) -> Trial | Reject:
         bucket = self._bucket_of(candidate)
         is_new = position >= len(candidate.shapes)
-        if self._demand.personal is not None:
-            node = bucket.example_node if is_new else bucket._nodes.handle(position)
-            failure = bucket.last_capacity_failure if is_new else None
-            refusal = self._demand.personal.fit(NodeView(node, failure))
-            if isinstance(refusal, Reject):
-                return refusal
-            if not self._demand.opaque:
-                shape = candidate.new_shape if is_new else candidate.shapes[position]
-                trial = self._by_shape(NodeView(node), shape, units)
-                if trial is not None:
-                    return trial
-        if not is_new:
+        node = bucket.example_node if is_new else bucket._nodes.handle(position)
+        if not is_new and (refusal := self._refusal(node)) is not None:
+            return refusal
+        if not self._demand.opaque:
+            shape = candidate.new_shape if is_new else candidate.shapes[position]
+            fit = self._whole.fit(NodeView(node))
+            if isinstance(fit, Reject):
+                return fit
+            if shape is not None and all(name in shape.free for name, _ in fit.take):
+                times = min(fit.count, units)
+                return Trial(times, shape.after(fit, times))
+        elif not is_new:
             # asked before anything is copied
             for constraint in self._demand.opaque:
                 with results.muted():
-                    answer = results.answer_of(constraint, bucket._nodes.handle(position))
+                    answer = results.answer_of(constraint, node)
                 if not answer:
                     return Reject("NodeRejected", *answer.reasons)
         return self._by_trying(bucket, position, units)
+
+    def refuses_new(self, candidate: Candidate) -> Reject | None:
+        bucket = self._bucket_of(candidate)
+        return self._refusal(bucket.example_node, bucket.last_capacity_failure)
+
+    def _refusal(self, node: Node, failure: float | None = None) -> Reject | None:
+        if self._demand.personal is None:
+            return None
+        found = self._demand.personal.fit(NodeView(node, failure))
+        return found if isinstance(found, Reject) else None
 
     def positions(self, candidate: Candidate) -> Sequence[int] | Reject | None:
         pin = self._pin
@@ -178,18 +188,6 @@ class HandleProbe:
             return None
         found = self._bucket_of(candidate)._nodes.positions_of(pin.one_of)
         return found or Reject("NoSuchNode", str(pin))
-
-    def _by_shape(
-        self, view: NodeView, shape: NodeShape | None, units: int
-    ) -> Trial | Reject | None:
-        """The answer of the expressions; None when what they take is not in the shape."""
-        fit = self._whole.fit(view)
-        if isinstance(fit, Reject):
-            return fit
-        if shape is None or any(name not in shape.free for name, _ in fit.take):
-            return None
-        times = min(fit.count, units)
-        return Trial(times, shape.after(fit, times))
 
     def _by_trying(self, bucket: NodeBucket, position: int, units: int) -> Trial | Reject:
         scratch = bucket._scratch(position)
