@@ -19,6 +19,8 @@ from pathlib import Path
 
 OUTPUT_FILE = "output"
 NEVER = float("inf")
+_LOOK = 0.05
+"""Seconds between two looks at what is left of a group that was told to end."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,23 @@ def _end(ended: int, pid: int, grace: float, why: str) -> str:
     end_group(pid, signal.SIGCONT)
     poller = select.poll()  # select knows no descriptors above 1023, which many slots need
     poller.register(ended, select.POLLIN)
+    until = time.monotonic() + grace
     poller.poll(grace * 1000)
+    # a shell ends at once; what it has started may still save its work
+    while time.monotonic() < until and _is_anybody_in(pid):
+        time.sleep(_LOOK)
     return why
+
+
+def _is_anybody_in(group: int) -> bool:
+    """Whether anything of a process group runs; what has ended and is not waited for does not."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            # behind the name of the program, which may have any characters
+            state, _, its_group = file.read().rpartition(b")")[2].split()[:3]
+            if int(its_group) == group and state not in b"ZX":
+                return True
+    return False
 
 
 def end_group(pid: int, number: signal.Signals) -> None:

@@ -205,6 +205,23 @@ def test_a_running_job_that_is_cancelled_is_ended(queue, worker):
     assert processes_of_group(int(other.output(job, 0)[1])) == []
 
 
+def test_what_a_script_has_started_has_the_grace_to_end_in(queue, worker, monkeypatch):
+    """Also when the shell of the script, which SIGTERM ends at once, is gone before."""
+    patient = replace(queue.settings, grace=60.0)
+    monkeypatch.setattr(worker.worker, "settings", patient)
+    saves = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.02; done"
+    job = queue.submit(script(f'sh -c "{saves}"; true'))
+    asker = threading.Thread(target=worker.run_all)
+    asker.start()
+    while not queue.store.output(job, 0)[1]:  # shown while it runs
+        time.sleep(0.01)
+    began = time.monotonic()
+    worker.worker.stop_run(job, 0, "cancelled")
+    asker.join()
+    assert time.monotonic() - began < 40
+    assert queue.store.output(job, 0)[1].endswith(b"\nsaved\n")
+
+
 def test_an_order_to_end_a_job_may_come_before_it_is_known_to_run(queue, worker, monkeypatch):
     jobs = [queue.submit(a_spec("sleep", seconds)) for seconds in ("60", "0")]
     begins = slots.Worker.begins
