@@ -241,12 +241,12 @@ def read_array_file(file: str) -> list[dict[str, str]]:
 
 def _replacements(text: str, where: str) -> dict[str, str]:
     try:
-        found = json.loads(text)
+        # numbers are taken as they are written; what has parts is no text
+        found = json.loads(text, parse_int=str, parse_float=str)
     except (ValueError, RecursionError) as error:
         raise QueueError(f"{where}: expected a JSON object of texts: {error}") from error
     if not isinstance(found, dict):
         raise QueueError(f"{where}: expected a JSON object of texts, found {text[:80]!r}")
-    # numbers are taken as they are written; what has parts is no text
     texts: dict[str, Any] = {
         old: new if isinstance(new, str | dict | list) else json.dumps(new)
         for old, new in found.items()

@@ -248,6 +248,16 @@ def test_a_log_is_followed_until_the_job_has_ended(hpcq, queue, monkeypatch):
     assert hpcq("log", "-f", "1") == "one\ntwo\n"
 
 
+def test_numbers_that_replace_texts_are_as_they_were_written(hpcq, queue, tmp_path):
+    """A name of a file such as point-0.10 has its last zero."""
+    path = tmp_path / "each"
+    path.write_text('{"X": 0.10, "Y": 1e3}\n{"X": 12345678901234567890, "Y": true}\n')
+    hpcq("sub", "-a", str(path), "-p", '{"Z": 2.50}', "--", "printf", "[%s]", "X", "Y", "Z")
+    work(queue)
+    assert hpcq("log", "1.0") == "[0.10][1e3][2.50]\n"
+    assert hpcq("log", "1.1") == "[12345678901234567890][true][2.50]\n"
+
+
 def test_waiting_goes_on_until_the_job_has_ended(hpcq, queue, monkeypatch):
     hpcq("sub", "--", "true")
     monkeypatch.setattr(cli.time, "sleep", lambda seconds: work(queue))
