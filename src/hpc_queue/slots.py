@@ -424,12 +424,12 @@ class _Slot:
 
     def _prepared(self, element: Element, spec: JobSpec) -> Path:
         directory = self._place(element, spec)
-        if element.tries > 1 and not spec.reuse_workdir:
-            shutil.rmtree(directory, ignore_errors=True)
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
-            pass
+            if not spec.reuse_workdir:  # of an earlier run
+                shutil.rmtree(directory, ignore_errors=True)
+                directory.mkdir(mode=0o700, exist_ok=True)
         except FileNotFoundError:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return directory

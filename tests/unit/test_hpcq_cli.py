@@ -258,6 +258,17 @@ def test_numbers_that_replace_texts_are_as_they_were_written(hpcq, queue, tmp_pa
     assert hpcq("log", "1.1") == "[12345678901234567890][true][2.50]\n"
 
 
+def test_what_is_retried_by_hand_runs_in_a_new_directory(hpcq, queue, tmp_path):
+    """As what runs again by itself does, and not among the files of the run that has failed."""
+    flag = tmp_path / "ready"
+    hpcq("sub", "-c", f"mkdir result && test -e {flag}")
+    work(queue)
+    flag.touch()
+    hpcq("retry", "1")
+    work(queue)
+    assert "state : Successful" in hpcq("stat", "1")
+
+
 def test_waiting_goes_on_until_the_job_has_ended(hpcq, queue, monkeypatch):
     hpcq("sub", "--", "true")
     monkeypatch.setattr(cli.time, "sleep", lambda seconds: work(queue))
