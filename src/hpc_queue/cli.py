@@ -352,19 +352,22 @@ def log(options: Options) -> int:
     if high - low != 1:
         first = views.element_id(job, 0)
         raise QueueError(f"expected one element of an array, as {first}, found {options.id}")
-    known = 0
+    known, shown = 0, views.ShownOutput(sys.stdout, options.raw)
     while True:
         (byte,) = _states(queue, job, low, high)
         ended = State(byte & 7).ended
         length, kept = queue.store.output(job.id, low)
         if length < known:  # it runs again
             known = 0
+            shown.end()
         new = kept[max(0, len(kept) - (length - known)) :]
         if length - known > len(kept):
+            shown.end()
             print(f"… {length - known - len(kept)} bytes are not kept …", file=sys.stderr)
-        _write(new, options.raw)
+        shown.add(new)
         known = length
         if ended or not options.follow:
+            shown.end()
             return 0
         time.sleep(_POLL)
 
@@ -375,16 +378,6 @@ def _states(queue: Queue, job: Job, low: int, high: int) -> bytes:
     if not found:
         raise UnknownJob(f"job {job.id} has ended, and is not kept any more: nobody knows how")
     return found
-
-
-def _write(output: bytes, raw: bool) -> None:
-    if raw:
-        sys.stdout.flush()
-        sys.stdout.buffer.write(output)
-        sys.stdout.buffer.flush()
-    elif output:
-        text = views.output_text(output)
-        print(text, end="" if text.endswith("\n") else "\n", flush=True)
 
 
 def wait(options: Options) -> int:

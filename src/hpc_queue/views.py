@@ -5,10 +5,11 @@ Names and output are text from outside: they are shown by the rule of `hpc.autos
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from hpc.autoscale.errors import did_you_mean
 from hpc.autoscale.metrics.exposition import Metric, text_of
@@ -196,9 +197,34 @@ def moment(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).isoformat(" ", "seconds").replace("+00:00", "Z")
 
 
-def output_text(output: bytes) -> str:
-    """Output as text that acts on no terminal: what is no text is shown as its escapes."""
-    return on_its_lines(output.decode("utf-8", "backslashreplace"))
+class ShownOutput:
+    """Output that is written piece by piece as text that acts on no terminal: what is no text is
+    shown as its escapes. A piece may end within a line or a character. With `raw`, the bytes as
+    they are."""
+
+    def __init__(self, stream: TextIO, raw: bool) -> None:
+        self._stream = stream
+        self._raw = raw
+        self._decoder = getincrementaldecoder("utf-8")("backslashreplace")
+        self._line = ""
+
+    def add(self, output: bytes, is_last: bool = False) -> None:
+        """Write the next piece."""
+        if self._raw:
+            self._stream.flush()
+            self._stream.buffer.write(output)
+        elif text := on_its_lines(self._decoder.decode(output, is_last)):
+            self._stream.write(text)
+            self._line = text
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Nothing follows on this line."""
+        self.add(b"", is_last=True)
+        if self._line and not self._line.endswith("\n"):
+            self._stream.write("\n")
+            self._stream.flush()
+        self._line = ""
 
 
 def by_definition(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:

@@ -269,6 +269,24 @@ def test_what_is_retried_by_hand_runs_in_a_new_directory(hpcq, queue, tmp_path):
     assert "state : Successful" in hpcq("stat", "1")
 
 
+def test_a_followed_log_has_the_lines_of_the_output(hpcq, queue, monkeypatch):
+    """Wherever the output ended when it was looked at: within a line, or within a character."""
+    whole = "one é\ntwo".encode()
+    hpcq("sub", "--", "printf", "%s", whole.decode())
+    lengths = [2, 5, 8]
+
+    def go_on(seconds):
+        if lengths:
+            length = lengths.pop(0)
+            queue.store.show_output("1", 0, whole[:length], length)
+        else:
+            work(queue)
+
+    monkeypatch.setattr(cli.time, "sleep", go_on)
+    assert hpcq("log", "-f", "1") == "one é\ntwo\n"
+    assert hpcq("log", "-f", "--raw", "1") == "one é\ntwo"
+
+
 def test_waiting_goes_on_until_the_job_has_ended(hpcq, queue, monkeypatch):
     hpcq("sub", "--", "true")
     monkeypatch.setattr(cli.time, "sleep", lambda seconds: work(queue))
