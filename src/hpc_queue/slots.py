@@ -45,6 +45,8 @@ WORKER_VARIABLE = "HPCQ_WORKER"
 _PRIVATE = ("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND")
 """Variables of a worker that its jobs do not get: they may have passwords in them."""
 _NOT_STARTED = 127
+_REST = 10.0
+"""Seconds for which a slot begins nothing after its machine could not start a job."""
 _EARLY = 1000
 _PAUSE = 1.0
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
@@ -318,6 +320,8 @@ class _Slot:
         except (OSError, ValueError) as error:
             # what is wrong with the job stays wrong; a machine without room may not
             its_own = isinstance(error, ValueError) or error.errno in _OF_THE_JOB
+            if not its_own:
+                self._leave_to_others()
             state = State.Failed if its_own else State.Error
             return Ended(
                 state, _NOT_STARTED, why=f"could not be started: {_what_is_missing(error)}"
@@ -332,7 +336,10 @@ class _Slot:
         tick = self._ticking(element, spec)
         if "call" in spec.command:
             return self._run_callable(element, spec, tick)
-        directory = self._prepared(element, spec)
+        try:
+            directory = self._prepared(element, spec)
+        except OSError as error:  # without its number, as the job is not to blame for any
+            raise OSError(str(error)) from error
         words = self._words(element, spec, directory)
         program = Program(words, directory, self._variables(element, spec))
         finished = processes.run_program(
@@ -414,6 +421,13 @@ class _Slot:
                 f" definition {definition.name}"
             )
         return length, end
+
+    def _leave_to_others(self) -> None:
+        """Begin nothing for a while, and keep no chunk: a machine that starts no jobs, as its disk
+        is full, would be done with all that wait before those that do."""
+        with suppress(BrokerUnreachable):
+            self._halve()
+        self._worker.stopping.wait(_REST)
 
     # -- its directory, its words, its variables
 

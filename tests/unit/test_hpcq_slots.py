@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -270,6 +271,25 @@ def test_the_rest_of_a_ticket_runs_when_another_one_cannot_be_written(
     monkeypatch.setattr(Queue, "release", fail)
     worker.worker.take([(first, 0, 1), (second, 0, 1)])
     assert states(queue.store.job(second)) == {"Successful": 1}
+
+
+def test_a_machine_that_starts_no_jobs_leaves_them_to_others(redis_home, tmp_path, monkeypatch):
+    """Its slot rests, and gives back what else it has been told of; no job has failed by that."""
+    file = tmp_path / "no-directory"
+    file.touch()
+    settings = settings_at(redis_home, {"directories": str(file / "jobs")})
+    with an_empty_queue(settings) as queue, closing(PlayedWorker(queue)) as worker:
+        rests = []
+        waiting = SimpleNamespace(is_set=lambda: False, wait=rests.append)
+        monkeypatch.setattr(worker.worker, "stopping", waiting)
+        job = queue.submit(an_array(200, retries=1))
+        first, *_ = taken(queue)
+        worker.worker.take(first)
+        assert rests == [10.0] and states(queue.store.job(job)) == {"Waiting": 200}
+        assert taken(queue) == [[(job, 1, 2)], [(job, 2, 3)], [(job, 0, 1)]]
+        worker.worker.take([(job, 0, 1)])
+        assert states(queue.store.job(job)) == {"Waiting": 199, "Error": 1}
+        assert "Not a directory" in queue.store.history(job)[0][3]
 
 
 def test_a_slot_that_fails_is_free_again(queue, worker, monkeypatch):
