@@ -32,7 +32,7 @@ from hpc_queue.model import State
 from hpc_queue.operating import Options, open_queue, seconds_type
 from hpc_queue.queue import Queue
 from hpc_queue.settings import CONFIG_VARIABLE
-from hpc_queue.stored import Job
+from hpc_queue.stored import Job, tries_of
 
 _TIMED_OUT = 124
 _POLL = 0.3
@@ -352,14 +352,15 @@ def log(options: Options) -> int:
     if high - low != 1:
         first = views.element_id(job, 0)
         raise QueueError(f"expected one element of an array, as {first}, found {options.id}")
-    known, shown = 0, views.ShownOutput(sys.stdout, options.raw)
+    known, run, shown = 0, 0, views.ShownOutput(sys.stdout, options.raw)
     while True:
         (byte,) = _states(queue, job, low, high)
         ended = State(byte & 7).ended
         length, kept = queue.store.output(job.id, low)
-        if length < known:  # it runs again
+        if length < known or run not in (0, tries_of(byte)):  # it runs again
             known = 0
             shown.end()
+        run = tries_of(byte)
         new = kept[max(0, len(kept) - (length - known)) :]
         if length - known > len(kept):
             shown.end()

@@ -296,6 +296,7 @@ local at, tries = lo + found - 1, math.min(31, math.floor(text:byte(found) / 8) 
 redis.call('SETRANGE', key('st', id), at, string.char(1 + 8 * tries))
 redis.call('HSET', key('run', worker), slot, id .. ' ' .. at .. ' ' .. hi .. ' ' .. token)
 redis.call('HSET', key('own', id), at, worker .. ' ' .. slot)
+if tries > 1 then redis.call('HDEL', key('out', id), at) end
 count(id, 0, 1, 1)
 if not about[4] then redis.call('HSET', key('job', id), 'begun', now) end
 redis.call('HINCRBY', P .. 'begun', (about[3]:match('^[^|]*')), 1)

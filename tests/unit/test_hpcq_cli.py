@@ -258,6 +258,17 @@ def test_numbers_that_replace_texts_are_as_they_were_written(hpcq, queue, tmp_pa
     assert hpcq("log", "1.1") == "[12345678901234567890][true][2.50]\n"
 
 
+def test_a_followed_log_begins_anew_when_the_job_runs_again(hpcq, queue, monkeypatch):
+    """Also where the second run has written more at once than the first had in all."""
+    hpcq("sub", "--retry-failed", "-r", "1", "-c", 'echo "run $HPCQ_TRY"; false')
+    (ticket,) = taken(queue)
+    worker = PlayedWorker(queue)
+    steps = [lambda: worker.worker.take(ticket), worker.run_all]
+    monkeypatch.setattr(cli.time, "sleep", lambda seconds: steps.pop(0)())
+    assert hpcq("log", "-f", "1") == "run 1\nrun 2\n"
+    worker.close()
+
+
 def test_what_is_retried_by_hand_runs_in_a_new_directory(hpcq, queue, tmp_path):
     """As what runs again by itself does, and not among the files of the run that has failed."""
     flag = tmp_path / "ready"
