@@ -186,7 +186,7 @@ def _run_of(store: Store, job: Job, position: int) -> dict[str, Any]:
         found["worker"] = where
     elif record:
         found.update(exit=record.exit, seconds=record.seconds, worker=record.worker)
-        found["last_run"] = moment(record.begun)
+        found["last_run"] = moment(record.begun or None)  # it may not have come to that
     return found
 
 

@@ -269,6 +269,13 @@ def test_a_followed_log_begins_anew_when_the_job_runs_again(hpcq, queue, monkeyp
     worker.close()
 
 
+def test_a_run_that_was_not_begun_has_no_time(hpcq, queue):
+    """Nor did it run in 1970."""
+    hpcq("sub", "--", "no-such-program")
+    work(queue)
+    assert "exit : 127\n" in hpcq("stat", "1") and "last_run : \n" in hpcq("stat", "1")
+
+
 def test_what_is_retried_by_hand_runs_in_a_new_directory(hpcq, queue, tmp_path):
     """As what runs again by itself does, and not among the files of the run that has failed."""
     flag = tmp_path / "ready"
