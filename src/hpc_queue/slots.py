@@ -387,7 +387,7 @@ class _Slot:
             if passed < PATIENCE:
                 return PATIENCE
             written, end = self._written(element, spec)
-            with suppress(BrokerUnreachable):  # it is tried again at the next tick
+            with suppress(QueueError):  # it is tried again at the next tick
                 self._halve()
                 if written != length:
                     self._store.show_output(element.job, element.position, end, written)
@@ -425,7 +425,7 @@ class _Slot:
     def _leave_to_others(self) -> None:
         """Begin nothing for a while, and keep no chunk: a machine that starts no jobs, as its disk
         is full, would be done with all that wait before those that do."""
-        with suppress(BrokerUnreachable):
+        with suppress(QueueError):
             self._halve()
         self._worker.stopping.wait(_REST)
 

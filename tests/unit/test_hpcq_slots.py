@@ -238,7 +238,8 @@ def test_an_order_to_end_a_job_may_come_before_it_is_known_to_run(queue, worker,
     assert [states(queue.store.job(job)) for job in jobs] == [{"Cancelled": 1}, {"Successful": 1}]
 
 
-def test_a_broker_that_is_away_ends_no_job(queue, worker, monkeypatch):
+@pytest.mark.parametrize("error", [BrokerUnreachable("it is away"), QueueError("it is BUSY")])
+def test_a_broker_that_is_away_ends_no_job(queue, worker, monkeypatch, error):
     monkeypatch.setattr(slots, "PATIENCE", 0.02)
     monkeypatch.setattr(slots, "_SHOW", 0.02)
     job = queue.submit(an_array(200, "sleep", "0.2"))
@@ -248,7 +249,7 @@ def test_a_broker_that_is_away_ends_no_job(queue, worker, monkeypatch):
     def fail(*words):
         if away:
             away.pop()
-            raise BrokerUnreachable("it is away")
+            raise error
         send(*words)
 
     monkeypatch.setattr(Tickets, "send", fail)
