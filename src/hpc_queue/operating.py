@@ -23,7 +23,7 @@ from hpc_queue import embedded, views
 from hpc_queue.errors import QueueError
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
-from hpc_queue.settings import CONFIG_VARIABLE, EMBEDDED, Settings
+from hpc_queue.settings import CONFIG_VARIABLE, EMBEDDED, HOME_VARIABLE, Settings
 
 Options = argparse.Namespace
 _MOST_SLOTS = 10_000
@@ -72,6 +72,11 @@ def worker(options: Options) -> int:
         # the name of the worker begins with it, and is a word of what the store keeps
         raise QueueError(f"--hostname: expected one word, found {options.hostname!r}")
     settings = Settings.load(options.config)
+    if path := options.config or os.environ.get(CONFIG_VARIABLE):
+        # jobs have other directories, and what they submit is for this queue
+        os.environ[CONFIG_VARIABLE] = os.path.abspath(path)
+    if HOME_VARIABLE in os.environ:
+        os.environ[HOME_VARIABLE] = settings.home
     return run_worker(
         settings, options.definition, options.slots, options.hostname, options.ready_file
     )

@@ -390,6 +390,20 @@ def test_a_worker_is_run_with_what_was_said(hpcq, monkeypatch):
     assert ran == [("short", 3, "h", None)]
 
 
+def test_what_a_job_submits_is_for_the_queue_of_its_worker(hpcq, queue, monkeypatch, tmp_path):
+    """Also where that was named by a path that means another one in the directory of the job."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("HPCQ_CONFIG", "unused"), ("HPCQ_HOME", "unused")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(os.path.isdir, os.sys.path)))
+    monkeypatch.setattr("hpc_queue.worker.run_worker", lambda *words: work(queue) or 0)
+    again = f"{os.sys.executable} -m hpc_queue.cli sub -- true"
+    hpcq("-C", "autoscale.json", "sub", "-c", again)
+    hpcq("-C", "autoscale.json", "worker")
+    assert [states(job) for job in queue.store.jobs(["1", "2"])] == [{"Successful": 1}] * 2
+    assert os.environ["HPCQ_HOME"] == queue.settings.home
+
+
 def test_the_console_script_ends_with_the_code(queue, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["hpcq", "stat", "--ids"])
     with pytest.raises(SystemExit) as end:
