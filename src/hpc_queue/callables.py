@@ -17,9 +17,9 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from hpc_queue.processes import NEVER, Finished, Watch, end_group
 
@@ -61,7 +61,7 @@ class Runner:
             if process.stdin is not None:
                 process.stdin.write(line)
                 process.stdin.flush()
-            code, stopped = self._wait(watch, limit, tick)
+            code, stopped = self._wait(process.pid, watch, limit, tick)
         except BrokenPipeError:
             code, stopped = self._lost(), ""
         return Finished(code, begun, time.monotonic() - clock, stopped)
@@ -94,23 +94,32 @@ class Runner:
                 raise OSError(f"the process for callables did not start: code {self._lost()}")
         return self._process
 
-    def _wait(self, watch: Watch, limit: float, tick: Callable[[float], float]) -> tuple[int, str]:
-        poller = select.poll()
-        poller.register(self._answers, select.POLLIN)
-        poller.register(watch.descriptor, select.POLLIN)
-        clock, next_tick = time.monotonic(), 0.0
-        while not watch.stopped:
-            passed = time.monotonic() - clock
-            if limit and passed >= limit:
-                return self._lost(), f"ran longer than {limit:g} s"
-            if passed >= next_tick:
-                next_tick = tick(passed)
-            until = min(next_tick, limit or NEVER) - passed
-            for descriptor, _ in poller.poll(None if until == NEVER else max(0, until) * 1000 + 1):
-                if descriptor == self._answers:
-                    answer = os.read(self._answers, 16)
-                    return (int(answer), "") if answer else (self._lost(), "")
-        return self._lost(), watch.stopped
+    def _wait(
+        self, pid: int, watch: Watch, limit: float, tick: Callable[[float], float]
+    ) -> tuple[int, str]:
+        ended = os.pidfd_open(pid)
+        try:
+            poller = select.poll()
+            for descriptor in (self._answers, watch.descriptor, ended):
+                poller.register(descriptor, select.POLLIN)
+            clock, next_tick = time.monotonic(), 0.0
+            while not watch.stopped:
+                passed = time.monotonic() - clock
+                if limit and passed >= limit:
+                    return self._lost(), f"ran longer than {limit:g} s"
+                if passed >= next_tick:
+                    next_tick = tick(passed)
+                until = min(next_tick, limit or NEVER) - passed
+                said = poller.poll(None if until == NEVER else max(0, until) * 1000 + 1)
+                ready = {descriptor for descriptor, _ in said}
+                if self._answers in ready and (answer := os.read(self._answers, 16)):
+                    return int(answer), ""
+                if ready & {self._answers, ended}:
+                    # what it has started may still live, and have the pipe of the answers
+                    return self._lost(), ""
+            return self._lost(), watch.stopped
+        finally:
+            os.close(ended)
 
     def _lost(self) -> int:
         """Kill what is left of the process; its exit code."""
@@ -146,11 +155,11 @@ def call(command: Mapping[str, Any]) -> int:
     return 0
 
 
-def serve(answers: int) -> None:
-    """Call what comes on standard input until that ends."""
+def serve(commands: Iterable[str | bytes], answers: int) -> None:
+    """Call what comes until that ends."""
     os.write(answers, _READY)
     before: set[str] = set()
-    for line in sys.stdin.buffer:
+    for line in commands:
         command, environment = json.loads(line)
         for name in before.difference(environment):
             os.environ.pop(name, None)
@@ -163,5 +172,16 @@ def serve(answers: int) -> None:
         os.write(answers, str(code & 0xFF).encode())
 
 
+def _taken_from(descriptor: int) -> IO[bytes]:
+    """What can be read there; whoever reads there from now on finds nothing."""
+    stream = os.fdopen(os.dup(descriptor), "rb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, descriptor)
+    os.close(nothing)
+    return stream
+
+
 if __name__ == "__main__":
-    serve(int(sys.argv[1]))
+    # callables have no input, and what they start has neither commands nor answers
+    os.set_inheritable(int(sys.argv[1]), False)
+    serve(_taken_from(0), int(sys.argv[1]))

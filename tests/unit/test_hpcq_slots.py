@@ -401,17 +401,36 @@ def test_callables_run_without_a_process_each_if_they_are_declared(queue, worker
     }
 
 
-def test_callables_are_called_and_answered_in_turn(monkeypatch, capsys):
+def test_callables_and_what_they_start_have_no_input(queue, worker):
+    """As programs have none: they would wait for ever, or take the next command."""
+    reads = "import subprocess, sys; print(subprocess.run(['cat']).returncode, sys.stdin.read())"
+    spec = JobSpec("call", {"call": "builtins:exec", "args": [reads]}, seconds=20.0)
+    assert run(queue, worker, spec) == ({"Successful": 1}, "0 \n")
+
+
+def test_a_callable_whose_process_is_killed_has_failed_although_its_children_live(queue, worker):
+    """One that was forked has all that is open there, also where the answers are expected."""
+    dies = (
+        "import os, time\n"
+        "print(os.getpid(), flush=True)\n"
+        "if os.fork(): os.kill(os.getpid(), 9)\n"
+        "else: time.sleep(60)"
+    )
+    spec = JobSpec("call", {"call": "builtins:exec", "args": [dies]}, seconds=20.0)
+    became, output = run(queue, worker, spec)
+    assert became == {"Failed": 1} and queue.store.history("1") == []
+    assert processes_of_group(int(output)) == []
+
+
+def test_callables_are_called_and_answered_in_turn(capsys):
     lines = [
         [{"call": "builtins:print", "args": ["hello"]}, {"HPCQ_TRY": "1"}],
         [{"call": "builtins:nothing"}, {}],
         [{"call": "builtins:exit", "args": ["with a text"]}, {}],
         [{"call": "builtins:int", "args": ["x"]}, {}],
     ]
-    stream = SimpleNamespace(buffer=[json.dumps(line) for line in lines])
-    monkeypatch.setattr(callables.sys, "stdin", stream)
     read, write = os.pipe()
-    callables.serve(write)
+    callables.serve(map(json.dumps, lines), write)
     assert os.read(read, 100) == b"+012711"
     said = capsys.readouterr()
     assert said.out == "hello\n" and "ValueError" in said.err
@@ -419,19 +438,15 @@ def test_callables_are_called_and_answered_in_turn(monkeypatch, capsys):
     os.close(write)
 
 
-def test_a_callable_has_no_variables_of_the_one_before_and_an_exit_code_of_a_process(
-    monkeypatch, capsys
-):
+def test_a_callable_has_no_variables_of_the_one_before_and_an_exit_code_of_a_process(capsys):
     show = "import os; print(os.environ.get('HPCQ_ARRAY_INDEX'), os.environ['HPCQ_TRY'])"
     lines = [
         [{"call": "builtins:exec", "args": [show]}, {"HPCQ_TRY": "1", "HPCQ_ARRAY_INDEX": "7"}],
         [{"call": "builtins:exec", "args": [show]}, {"HPCQ_TRY": "2"}],
         [{"call": "builtins:exit", "args": [10**30 + 1]}, {}],
     ]
-    stream = SimpleNamespace(buffer=[json.dumps(line) for line in lines])
-    monkeypatch.setattr(callables.sys, "stdin", stream)
     read, write = os.pipe()
-    callables.serve(write)
+    callables.serve(map(json.dumps, lines), write)
     assert os.read(read, 100) == b"+001"
     assert capsys.readouterr().out == "7 1\nNone 2\n"
     os.close(read)
