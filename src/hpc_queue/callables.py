@@ -1,8 +1,8 @@
 """Runs Python callables one after another, without a new process for each: run as a process beside
 a slot of a worker.
 
-What a callable prints, or leaves broken, stays in this process; it is killed when a callable is to
-be ended, and another one is started. Commands and answers are lines of JSON on descriptors of their
+What a callable prints, or leaves broken, stays in this process; it is ended when a callable is to
+be, and another one is started. Commands and answers are lines of JSON on descriptors of their
 own. `Runner` is the worker's side.
 """
 
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from hpc_queue.processes import NEVER, Finished, Watch, end_group
+from hpc_queue.processes import NEVER, Finished, Watch, end_group, let_end
 
 _FAILED = 1
 _UNKNOWN = 127
@@ -48,10 +48,11 @@ class Runner:
         environment: Mapping[str, str],
         watch: Watch,
         limit: float,
+        grace: float,
         tick: Callable[[float], float],
     ) -> Finished:
-        """Call a callable and wait for it, or kill it when `watch` is stopped or `limit` seconds
-        are over. OSError when the process cannot be started."""
+        """Call a callable and wait for it, or end its process when `watch` is stopped or `limit`
+        seconds are over, as `processes.run_program` does. OSError when it cannot be started."""
         process = self._started()
         if self._output.stat().st_size:
             os.truncate(self._output, 0)
@@ -61,7 +62,7 @@ class Runner:
             if process.stdin is not None:
                 process.stdin.write(line)
                 process.stdin.flush()
-            code, stopped = self._wait(process.pid, watch, limit, tick)
+            code, stopped = self._wait(process.pid, watch, limit, grace, tick)
         except BrokenPipeError:
             code, stopped = self._lost(), ""
         return Finished(code, begun, time.monotonic() - clock, stopped)
@@ -95,7 +96,12 @@ class Runner:
         return self._process
 
     def _wait(
-        self, pid: int, watch: Watch, limit: float, tick: Callable[[float], float]
+        self,
+        pid: int,
+        watch: Watch,
+        limit: float,
+        grace: float,
+        tick: Callable[[float], float],
     ) -> tuple[int, str]:
         ended = os.pidfd_open(pid)
         try:
@@ -106,7 +112,8 @@ class Runner:
             while not watch.stopped:
                 passed = time.monotonic() - clock
                 if limit and passed >= limit:
-                    return self._lost(), f"ran longer than {limit:g} s"
+                    why = let_end(ended, pid, grace, f"ran longer than {limit:g} s")
+                    return self._lost(), why
                 if passed >= next_tick:
                     next_tick = tick(passed)
                 until = min(next_tick, limit or NEVER) - passed
@@ -117,7 +124,8 @@ class Runner:
                 if ready & {self._answers, ended}:
                     # what it has started may still live, and have the pipe of the answers
                     return self._lost(), ""
-            return self._lost(), watch.stopped
+            why = let_end(ended, pid, grace, watch.stopped)
+            return self._lost(), why
         finally:
             os.close(ended)
 

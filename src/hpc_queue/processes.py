@@ -119,19 +119,21 @@ def _wait(
         while not watch.stopped:
             passed = time.monotonic() - clock
             if limit and passed >= limit:
-                return _end(ended, pid, grace, f"ran longer than {limit:g} s")
+                return let_end(ended, pid, grace, f"ran longer than {limit:g} s")
             if passed >= next_tick:
                 next_tick = tick(passed)
             until = min(next_tick, limit or NEVER) - passed
             for descriptor, _ in poller.poll(None if until == NEVER else max(0, until) * 1000 + 1):
                 if descriptor == ended:
                     return ""
-        return _end(ended, pid, grace, watch.stopped)
+        return let_end(ended, pid, grace, watch.stopped)
     finally:
         os.close(ended)
 
 
-def _end(ended: int, pid: int, grace: float, why: str) -> str:
+def let_end(ended: int, pid: int, grace: float, why: str) -> str:
+    """Tell a process group to end, and return when it has or its time is over: `why`. `ended` is a
+    descriptor of its leader."""
     end_group(pid, signal.SIGTERM)
     end_group(pid, signal.SIGCONT)
     poller = select.poll()  # select knows no descriptors above 1023, which many slots need

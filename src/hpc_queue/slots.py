@@ -365,7 +365,8 @@ class _Slot:
         if own:
             command["kwargs"] = {**command.get("kwargs", {}), **own}
         runs = self._variables(element, spec, base=False)
-        finished = self._runner.run(command, runs, self._watch, spec.seconds, tick)
+        grace = self._worker.settings.grace
+        finished = self._runner.run(command, runs, self._watch, spec.seconds, grace, tick)
         return self._ended(finished, self._runner.output)
 
     def _ended(self, finished: Finished, output: Path) -> Ended:

@@ -206,12 +206,22 @@ def test_a_running_job_that_is_cancelled_is_ended(queue, worker):
     assert processes_of_group(int(other.output(job, 0)[1])) == []
 
 
-def test_what_a_script_has_started_has_the_grace_to_end_in(queue, worker, monkeypatch):
-    """Also when the shell of the script, which SIGTERM ends at once, is gone before."""
+SAVES = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.02; done"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        script(f'sh -c "{SAVES}"; true'),
+        JobSpec("call", {"call": "builtins:exec", "args": [f"__import__('os').system({SAVES!r})"]}),
+    ],
+)
+def test_what_a_job_has_started_has_the_grace_to_end_in(queue, worker, monkeypatch, spec):
+    """Also when the shell of the script, which SIGTERM ends at once, is gone before, or the process
+    of the callable is."""
     patient = replace(queue.settings, grace=60.0)
     monkeypatch.setattr(worker.worker, "settings", patient)
-    saves = "trap 'sleep 0.3; echo saved; exit' TERM; echo up; while :; do sleep 0.02; done"
-    job = queue.submit(script(f'sh -c "{saves}"; true'))
+    job = queue.submit(spec)
     asker = threading.Thread(target=worker.run_all)
     asker.start()
     while not queue.store.output(job, 0)[1]:  # shown while it runs
