@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import socket
 import threading
@@ -451,15 +452,9 @@ class _Slot:
 
     def _words(self, element: Element, spec: JobSpec, directory: Path) -> list[str]:
         replaced = {**spec.replacements, **self._replacements(element, spec)}
-
-        def filled(text: str) -> str:
-            for old, new in replaced.items():
-                text = text.replace(old, new)
-            return text
-
         if "argv" in spec.command:
-            return [filled(str(word)) for word in spec.command["argv"]]
-        text = filled(str(spec.command["script"]))
+            return [filled(str(word), replaced) for word in spec.command["argv"]]
+        text = filled(str(spec.command["script"]), replaced)
         path = directory / "script"
         descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o700)
         with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -492,6 +487,15 @@ class _Slot:
         if not spec.is_array:
             with suppress(OSError):
                 directory.parent.rmdir()
+
+
+def filled(text: str, replaced: Mapping[str, str]) -> str:
+    """A text in which others are replaced, all at once: not within what has replaced one, and the
+    longer one where two begin alike."""
+    if not replaced:
+        return text
+    longest_first = sorted(replaced, key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, longest_first)), lambda found: replaced[found[0]], text)
 
 
 def interpreter_of(text: str) -> list[str]:

@@ -248,6 +248,15 @@ def test_a_log_is_followed_until_the_job_has_ended(hpcq, queue, monkeypatch):
     assert hpcq("log", "-f", "1") == "one\ntwo\n"
 
 
+def test_texts_are_replaced_all_at_once(hpcq, queue):
+    """In whatever order they are given: not in what has replaced another, nor within a longer
+    one."""
+    new = '{"N": "1", "NAME": "No N", "\\\\d": "digit"}'
+    hpcq("sub", "-p", new, "--", "echo", "N", "NAME", r"\d5")
+    work(queue)
+    assert hpcq("log", "1") == "1 No N digit5\n"
+
+
 def test_numbers_that_replace_texts_are_as_they_were_written(hpcq, queue, tmp_path):
     """A name of a file such as point-0.10 has its last zero."""
     path = tmp_path / "each"
