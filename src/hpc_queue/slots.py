@@ -51,7 +51,10 @@ _REST = 10.0
 _EARLY = 1000
 _PAUSE = 1.0
 _PAUSES = (0.1, 0.5, 1.0, 2.0, 4.0)
-_OF_THE_JOB = (errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR, errno.EPERM)
+_OF_THE_JOB = (
+    *(errno.ENOENT, errno.EACCES, errno.ENOEXEC, errno.E2BIG, errno.ENOTDIR, errno.EPERM),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ELIBBAD, errno.EINVAL),
+)
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,15 @@ def test_output_is_kept_by_its_end_whatever_is_in_it(queue, worker):
     assert length == 10_000_007 and len(kept) == 4096 and kept.endswith(b"\0\x1b[2Jend")
 
 
-@pytest.mark.parametrize("spec", [a_spec("no-such-program"), a_spec("/etc/passwd"),
-                                  script("#!/no/such/shell\n")])  # fmt: skip
+@pytest.mark.parametrize(
+    "spec",
+    [
+        a_spec("no-such-program"),
+        a_spec("/etc/passwd"),
+        a_spec("/" + 5000 * "x"),
+        script("#!/no/such/shell\n"),
+    ],
+)
 def test_what_cannot_be_started_has_failed_and_is_not_tried_again(queue, worker, spec):
     job = queue.submit(spec)
     worker.run_all()
