@@ -39,6 +39,7 @@ from hpc_queue.stored import WorkerRecord, state_of
 
 # how many of the newest runs are told apart from their mean
 _NEWEST = 100
+_HELD = "what is held for other jobs"
 _RESOURCES = (("slots", "node.vcpu_count"), ("memgb", "node.memory"), ("ngpus", "node.gpu_count"))
 
 
@@ -255,13 +256,15 @@ class QueueDriver(SchedulerDriver):
 
     def name_of_job(self, name: str) -> str:
         """Elements that wait are handed over with all of their demand class, or as the workers of
-        their definition."""
+        their definition; those that wait for other jobs are not, as nothing is wanted for them."""
         try:
             job, low, high = self._opened_queue.find(name)
         except BrokerUnreachable:
             raise
         except QueueError:  # it is no id of a job
             return name
+        if job.held:
+            return _HELD
         waits = self._opened_queue.store.states(job.id)[low:high]
         if not any(state_of(byte) is State.Waiting for byte in waits):
             return name

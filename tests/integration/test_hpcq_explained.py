@@ -92,6 +92,19 @@ def test_a_job_for_which_no_more_workers_are_wanted_is_told_so(site):
         assert "handed over as 'default|||', of which nothing more is wanted now" in told
 
 
+def test_a_job_that_is_held_is_none_of_those_that_get_nodes(site):
+    """What waits for nodes beside it, of the same kind, is others'."""
+    settings, azscale = site()
+    with an_empty_queue(settings) as queue:
+        first = queue.submit(an_array(2))
+        held = queue.submit(an_array(2, after=[first]))
+        assert "will start at the next pass" in azscale("explain", first).out
+        for name in (held, f"{held}.1"):
+            told = azscale("explain", name).out
+            assert f"Job {name} is not in the queue: " in told
+            assert "'what is held for other jobs', of which nothing more is wanted now" in told
+
+
 def test_what_is_no_job_is_no_alias(site):
     """An unknown id, and other things, are what they are."""
     settings, azscale = site()
