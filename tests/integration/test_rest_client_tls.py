@@ -111,9 +111,11 @@ def test_a_ca_file_that_holds_no_certificate(server: ScriptedServer, tmp_path: P
 
 
 def test_a_server_that_does_not_speak_tls() -> None:
-    """https to a plain server is a clear error."""
-    with serving() as plain, pytest.raises(errors.CycleCloudUnreachable, match="no answer"):
+    """https to a plain server is a clear error, for which no certificate is to blame."""
+    with serving() as plain, pytest.raises(errors.CycleCloudUnreachable, match="no answer") as told:
         read(plain.url.replace("http:", "https:"))
+    assert "plain HTTP is spoken there: see `url`" in str(told.value)
+    assert "verify_certificates" not in str(told.value)
 
 
 def test_an_overlong_reply_is_not_read_to_its_end(

@@ -5,6 +5,7 @@ do not get past the client. Each error names the URL or the cluster and says wha
 what was expected. Texts are kept short: a server may answer with any number of pages.
 """
 
+import re
 from collections.abc import Iterable
 
 from hpc.autoscale.errors import CycleCloudError
@@ -78,10 +79,16 @@ class CycleCloudUnreachable(CycleCloudError):
 
 
 class CertificateError(CycleCloudUnreachable):
-    """The server's TLS certificate is not trusted, or the server does not speak TLS."""
+    """The server's TLS certificate is not trusted, or the server does not speak TLS.
+
+    `is_plain` is True for one that speaks plain HTTP: that is no matter of certificates.
+    """
 
     def __init__(self, url: str, reason: str) -> None:
-        super().__init__(url, f"{reason} (see `ca_file` and `verify_certificates`)", sent=False)
+        self.is_plain = bool(re.search("WRONG_VERSION|record layer", reason, re.IGNORECASE))
+        plain = "plain HTTP is spoken there: see `url`"
+        advice = plain if self.is_plain else "see `ca_file` and `verify_certificates`"
+        super().__init__(url, f"{reason} ({advice})", sent=False)
 
 
 class HttpError(CycleCloudError):

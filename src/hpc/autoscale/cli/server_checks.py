@@ -70,7 +70,7 @@ def look_at_certificate(site: Site) -> Iterator[Observation]:
         problem = server.ask()
         parts = urlsplit(str(server.config.get("url") or ""))
         if problem is not None and _check_about(problem) == "certificate":
-            yield failed(one_line(problem), server.name, _remedy_of_tls(str(problem)))
+            yield failed(one_line(problem), server.name, _remedy_of_tls(problem))
         elif parts.scheme == "http":
             if is_loopback(parts.hostname or ""):
                 yield ok("none needed: the server is on this machine", server.name)
@@ -90,9 +90,10 @@ def look_at_certificate(site: Site) -> Iterator[Observation]:
             yield _expiry(parts.hostname or "", parts.port or 443, server)
 
 
-def _remedy_of_tls(text: str) -> str | None:
+def _remedy_of_tls(problem: Exception) -> str | None:
     """What to do where no certificate was accepted."""
-    if re.search("WRONG_VERSION|record layer", text, re.IGNORECASE):
+    text = str(problem)
+    if isinstance(problem, errors.CertificateError) and problem.is_plain:
         return (
             "the server speaks plain HTTP at this port: write http:// in url, or give the port at"
             " which it speaks HTTPS"
