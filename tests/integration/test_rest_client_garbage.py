@@ -70,5 +70,16 @@ def test_no_bytes_bring_another_exception_out(server: RawServer, reply: object) 
         assert server.url in text and len(text) < 4000 and "secret" not in text
 
 
+@pytest.mark.parametrize("sent", [b"SSH-2.0-OpenSSH_9.2\r\n", b'{"nodes": []}' * 1000])
+def test_what_is_no_http_is_said_to_be_none(server: RawServer, sent: bytes) -> None:
+    """In a few words, with the beginning of what came."""
+    server.reply = sent
+    session = Session(server.url, "user", "secret", pacing=FakeTime().pacing(attempts=1))
+    with pytest.raises(errors.CycleCloudUnreachable) as raised:
+        clusters.get_cluster_status(session, "c")
+    begun = f'no answer from CycleCloud: what came is no HTTP, but "{sent[:8].decode()}'
+    assert begun in str(raised.value) and len(str(raised.value)) < 250
+
+
 def _assembled(status_line: bytes, first: bytes, second: bytes, body: bytes) -> bytes:
     return status_line + first + second + b"\r\n" + body

@@ -30,6 +30,9 @@ LONGEST_CONNECT = 10.0
 # a cluster of 50,000 nodes with long records stays well below this
 LARGEST_BODY = 512 * 1024 * 1024
 
+# enough to tell which protocol is spoken there
+_QUOTED_LINE = 80
+
 _unverified: set[str] = set()
 
 
@@ -238,8 +241,13 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 def innermost(error: BaseException) -> str:
     """The innermost of the exceptions that are wrapped in one another: the cause of the others."""
+    import http.client
+
     cause = _causes(error)[-1]
     text = re.sub(r"^<[^>]*>: |^\w+\(host=[^)]*\): ", "", str(cause))
+    # the text of this one is the line that came; a line that did not come is of a class below it
+    if type(cause) is http.client.BadStatusLine:
+        return f'what came is no HTTP, but "{errors.shorten(text.strip(), _QUOTED_LINE)}"'
     if text.startswith(("IncompleteRead", "InvalidChunkLength")):
         return f"the reply is cut off: {text}"
     return text or type(cause).__name__
