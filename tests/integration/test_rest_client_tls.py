@@ -1,6 +1,7 @@
 """TLS: verified by default, and what the configuration and the environment may change about it."""
 
 import logging
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ import trustme
 
 from builders.scripted_server import Answer, FakeTime, ScriptedServer, serving, serving_tls
 from hpc.autoscale.ccbindings import clusters, errors, transport
+from hpc.autoscale.ccbindings.pacing import NotBefore, Pacing
 from hpc.autoscale.ccbindings.session import Session
 from hpc.autoscale.errors import ConfigurationException
 
@@ -116,6 +118,27 @@ def test_a_server_that_does_not_speak_tls() -> None:
         read(plain.url.replace("http:", "https:"))
     assert "plain HTTP is spoken there: see `url`" in str(told.value)
     assert "verify_certificates" not in str(told.value)
+
+
+def test_a_certificate_that_changes_during_a_create(authority: trustme.CA, ca_file: str) -> None:
+    """What was sent before may arrive yet, so that nobody may take the create for one that was
+    not carried out."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+
+    def change(_: float) -> None:
+        trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+
+    pacing = Pacing(attempts=2, sleep=change, not_before=NotBefore())
+    never = {"Message": "No operation found for request id rid"}
+    request = {"requestId": "rid", "sets": [{"nodearray": "htc", "count": 2}]}
+    with serving(context) as script:
+        session = Session(script.url, "user", "secret", ca_file=ca_file, pacing=pacing)
+        script.on("POST", "/clusters/c/nodes/create", Answer(fault="reset"))
+        script.on("GET", "/clusters/c/nodes", Answer(404, never, {"Connection": "close"}))
+        with pytest.raises(errors.MutationUnconfirmed, match="certificate verify failed"):
+            clusters.create_nodes(session, "c", request)
+    assert [seen.method for seen in script.requests] == ["POST", "GET"]
 
 
 def test_an_overlong_reply_is_not_read_to_its_end(

@@ -95,10 +95,8 @@ class Mutation(Generic[T]):
             reply = self.session.send("POST", self.path, self.query, self.body)
             if reply.succeeded:
                 return ResponseStatus(reply.status_code), self.decode(reply)
-        except errors.Throttled as error:
+        except (errors.Throttled, errors.CertificateError) as error:
             raise self._unconfirmed(str(error)) if lingers else error from None
-        except errors.CertificateError:
-            raise
         except errors.CycleCloudUnreachable as error:
             return FailedAttempt(error, in_doubt=error.sent, lingers=error.sent)
         except errors.BadReply as error:
