@@ -324,14 +324,16 @@ def test_a_new_session_keeps_the_promise_of_the_old_one(
 
 
 def test_throttling_without_a_time_gives_up_after_all_attempts(
-    server: ScriptedServer, session: Session
+    server: ScriptedServer, session: Session, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """429 for ever is a Throttled that does not know for how long."""
+    """429 for ever is a Throttled that does not know for how long. No try is said to be the
+    last while others follow."""
     server.on("GET", STATUS, Answer(429, {"Message": "slow down"}))
     with pytest.raises(errors.Throttled, match="slow down") as raised:
         clusters.get_cluster_status(session, "c")
     assert raised.value.retry_after is None
     assert len(server.requests) == 4
+    assert "try 1 of 4" in caplog.text and "giving up" not in caplog.text
 
 
 def test_node_records_answer_in_any_case(server: ScriptedServer, session: Session) -> None:

@@ -141,8 +141,8 @@ class Session:
         wait = self.asked_to_wait(reply)
         if wait is None and reply.status_code != 429:
             return error_for(reply)
-        asked = "asks to slow down" if wait is None else f"asks to wait {wait:.0f} s"
-        advice = f"the server {asked}; giving up"
+        asked = "asks to slow down" if wait is None else f"asks to wait {wait:.0f} s; giving up"
+        advice = f"the server {asked}"
         again = None if wait is None else self.pacing.come_back_after(wait)
         return errors.Throttled(reply.url, reply.status_code, reply.message(), again, advice)
 
