@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from hpc_queue.processes import NEVER, Finished, Watch, end_group, let_end
+from hpc_queue.processes import Finished, Watch, end_group, wait
 
 _FAILED = 1
 _UNKNOWN = 127
@@ -56,15 +55,18 @@ class Runner:
         process = self._started()
         if self._output.stat().st_size:
             os.truncate(self._output, 0)
-        begun, clock = time.time(), time.monotonic()
+        begun, clock, stopped = time.time(), time.monotonic(), ""
         line = json.dumps([command, dict(environment)]).encode() + b"\n"
         try:
             if process.stdin is not None:
                 process.stdin.write(line)
                 process.stdin.flush()
-            code, stopped = self._wait(process.pid, watch, limit, grace, tick)
+            stopped, ready = wait(process.pid, watch, limit, grace, tick, self._answers)
+            # where it has ended without one, what it has started may still have this pipe
+            answer = os.read(self._answers, 16) if ready else b""
         except BrokenPipeError:
-            code, stopped = self._lost(), ""
+            answer = b""
+        code = int(answer) if answer else self._lost()
         return Finished(code, begun, time.monotonic() - clock, stopped)
 
     def close(self) -> None:
@@ -94,40 +96,6 @@ class Runner:
             if os.read(self._answers, 1) != _READY:
                 raise OSError(f"the process for callables did not start: code {self._lost()}")
         return self._process
-
-    def _wait(
-        self,
-        pid: int,
-        watch: Watch,
-        limit: float,
-        grace: float,
-        tick: Callable[[float], float],
-    ) -> tuple[int, str]:
-        ended = os.pidfd_open(pid)
-        try:
-            poller = select.poll()
-            for descriptor in (self._answers, watch.descriptor, ended):
-                poller.register(descriptor, select.POLLIN)
-            clock, next_tick = time.monotonic(), 0.0
-            while not watch.stopped:
-                passed = time.monotonic() - clock
-                if limit and passed >= limit:
-                    why = let_end(ended, pid, grace, f"ran longer than {limit:g} s")
-                    return self._lost(), why
-                if passed >= next_tick:
-                    next_tick = tick(passed)
-                until = min(next_tick, limit or NEVER) - passed
-                said = poller.poll(None if until == NEVER else max(0, until) * 1000 + 1)
-                ready = {descriptor for descriptor, _ in said}
-                if self._answers in ready and (answer := os.read(self._answers, 16)):
-                    return int(answer), ""
-                if ready & {self._answers, ended}:
-                    # what it has started may still live, and have the pipe of the answers
-                    return self._lost(), ""
-            why = let_end(ended, pid, grace, watch.stopped)
-            return self._lost(), why
-        finally:
-            os.close(ended)
 
     def _lost(self) -> int:
         """Kill what is left of the process; its exit code."""

@@ -98,7 +98,7 @@ def run_program(
         os.close(output)
     stopped = ""
     try:
-        stopped = _wait(process.pid, watch, limit, grace, tick)
+        stopped, _ = wait(process.pid, watch, limit, grace, tick)
     finally:
         # its leader is not waited for yet, so the group cannot be somebody else's
         end_group(process.pid, signal.SIGKILL)
@@ -106,32 +106,40 @@ def run_program(
     return Finished(code, begun, time.monotonic() - clock, stopped)
 
 
-def _wait(
-    pid: int, watch: Watch, limit: float, grace: float, tick: Callable[[float], float]
-) -> str:
-    """Return when the process has ended or was killed: why it was, if it was."""
+def wait(
+    pid: int,
+    watch: Watch,
+    limit: float,
+    grace: float,
+    tick: Callable[[float], float],
+    *also: int,
+) -> tuple[str, set[int]]:
+    """Return when a process has ended or was told to and its time is over, or when something can be
+    read of other descriptors: why it was told, if it was, and which of these they are.
+    """
     ended = os.pidfd_open(pid)
     try:
         poller = select.poll()
-        poller.register(ended, select.POLLIN)
-        poller.register(watch.descriptor, select.POLLIN)
+        for descriptor in (ended, watch.descriptor, *also):
+            poller.register(descriptor, select.POLLIN)
         clock, next_tick = time.monotonic(), 0.0
         while not watch.stopped:
             passed = time.monotonic() - clock
             if limit and passed >= limit:
-                return let_end(ended, pid, grace, f"ran longer than {limit:g} s")
+                return _let_end(ended, pid, grace, f"ran longer than {limit:g} s"), set()
             if passed >= next_tick:
                 next_tick = tick(passed)
             until = min(next_tick, limit or NEVER) - passed
-            for descriptor, _ in poller.poll(None if until == NEVER else max(0, until) * 1000 + 1):
-                if descriptor == ended:
-                    return ""
-        return let_end(ended, pid, grace, watch.stopped)
+            said = poller.poll(None if until == NEVER else max(0, until) * 1000 + 1)
+            ready = {descriptor for descriptor, _ in said}
+            if not ready.isdisjoint((ended, *also)):
+                return "", ready.intersection(also)
+        return _let_end(ended, pid, grace, watch.stopped), set()
     finally:
         os.close(ended)
 
 
-def let_end(ended: int, pid: int, grace: float, why: str) -> str:
+def _let_end(ended: int, pid: int, grace: float, why: str) -> str:
     """Tell a process group to end, and return when it has or its time is over: `why`. `ended` is a
     descriptor of its leader."""
     end_group(pid, signal.SIGTERM)
