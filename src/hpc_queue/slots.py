@@ -38,6 +38,8 @@ PATIENCE = 0.2
 """Seconds that one element may take before the rest of its chunk is given back."""
 AGE = 30.0
 """Seconds for which a job that takes several slots may see others begin that fit sooner."""
+_KEPT = 2.0
+"""Seconds for which a job that takes one slot waits for that here, before others may have it."""
 _SHOW = 1.0
 """Seconds between two looks at the output of a running job."""
 LEAVES = "its worker leaves"
@@ -121,31 +123,48 @@ class Worker:
             self._all.append(slot)
         for job, low, high in ranges:
             chunk = str(job), int(low), int(high)
-            with self._room(slot.cores_of(chunk[0])):
-                slot.work_off(chunk)
+            with self._room(slot.cores_of(chunk[0])) as is_free:
+                if is_free:
+                    slot.work_off(chunk)
+            if not is_free:
+                slot.hand_on(chunk)
+                self._wait_for_a_slot()
 
     @contextmanager
-    def _room(self, cores: int) -> Iterator[None]:
+    def _room(self, cores: int) -> Iterator[bool]:
         """Wait until so many slots are free, and take them; at most all that there are.
 
         What fits goes first for a while; then slots are kept free for who has waited the longest.
-        It also ends when the worker stops: then nothing is begun.
+        It also ends when the worker stops: then nothing is begun. False for what takes one slot and
+        has waited for it for too long: other workers may have one.
         """
         taken = min(cores, self.slots)
         with self._changed:
             place = _Place(time.monotonic())
             self._waiting.append(place)
-            while not self._may_enter(place, taken) and not self.stopping.is_set():
-                self._changed.wait(timeout=min(1.0, AGE))
+            is_free = self._changed.wait_for(lambda: self._may_begin(place, taken), timeout=_KEPT)
+            while not is_free and taken > 1:
+                is_free = self._changed.wait_for(
+                    lambda: self._may_begin(place, taken), timeout=min(1.0, AGE)
+                )
             self._waiting.remove(place)
-            self._taken += taken
+            self._taken += taken * is_free
             self._changed.notify_all()
         try:
-            yield
+            yield is_free
         finally:
             with self._changed:
-                self._taken -= taken
+                self._taken -= taken * is_free
                 self._changed.notify_all()
+
+    def _wait_for_a_slot(self) -> None:
+        """Fetch no ticket while there is no slot for it."""
+        with self._changed:
+            while self._taken >= self.slots and not self.stopping.is_set():
+                self._changed.wait(timeout=1.0)
+
+    def _may_begin(self, place: _Place, taken: int) -> bool:
+        return self.stopping.is_set() or self._may_enter(place, taken)
 
     def _may_enter(self, place: _Place, taken: int) -> bool:
         first = self._waiting[0]
@@ -227,6 +246,11 @@ class _Slot:
     @property
     def _store(self) -> Store:
         return self._queue.store
+
+    def hand_on(self, chunk: Range) -> None:
+        """Give back a chunk of which nothing was begun."""
+        with suppress(QueueError):  # nothing is kept of the job any more
+            self._give_back([chunk])
 
     def work_off(self, chunk: Range) -> None:
         """Run what waits in a chunk. What is not begun is given back when the worker stops, or is

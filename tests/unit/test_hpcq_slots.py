@@ -388,6 +388,32 @@ def test_a_job_of_many_cores_is_let_in_after_a_while(queue, monkeypatch):
     assert is_done and all(queue.store.job(job).open for job in narrow)
 
 
+def test_a_job_of_one_core_does_not_wait_behind_a_wide_one_while_others_have_slots(
+    queue, monkeypatch
+):
+    """Its ticket goes back, and no other one is fetched before there is a slot."""
+    monkeypatch.setattr(slots, "_KEPT", 0.1)
+    settings = queue.settings
+    definition = settings.definition("default")
+    worker = slots.Worker("full", definition, settings, 2, lambda: Queue.open(settings))
+    join(queue.store, "full", slots=2)
+    wide, narrow = queue.submit(a_spec("sleep", "60", cpus=2)), queue.submit(a_spec())
+    taken(queue)
+    first = threading.Thread(target=worker.take, args=([(wide, 0, 1)],))
+    first.start()
+    while not worker.is_busy():
+        time.sleep(0.01)
+    second = threading.Thread(target=worker.take, args=([(narrow, 0, 1)],))
+    second.start()
+    while not (given := taken(queue)):
+        time.sleep(0.01)
+    assert given == [[(narrow, 0, 1)]] and second.is_alive()
+    worker.stop_run(wide, 0, "cancelled")
+    first.join()
+    second.join()
+    assert states(queue.store.job(narrow)) == {"Waiting": 1}
+
+
 def test_a_worker_that_stops_gives_back_what_it_has_not_begun(queue, worker):
     job = queue.submit(an_array(500))
     worker.worker.stopping.set()
