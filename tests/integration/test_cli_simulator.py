@@ -503,6 +503,45 @@ def test_a_terminal_that_goes_while_nodes_are_drained(site, simulator):
     SingletonFileLock(str(site.home / "lock.file")).unlock()
 
 
+@pytest.mark.parametrize("words", [["--interval", "60"], []], ids=["loop", "one pass"])
+def test_ctrl_c_at_a_terminal_is_answered(site, simulator, words):
+    """Who is told that the pass is being finished does not end it in the middle of a create."""
+    site.jobs(a=3)
+    (site.home / "slow").touch()
+    ours, terminal = os.openpty()
+    loop = site.start("autoscale", *words, stderr=terminal)
+    os.close(terminal)
+    try:
+        site.wait_for("reading")
+        loop.send_signal(signal.SIGINT)
+        said = b""
+        while b"finishing what is under way; Ctrl-C again ends it at once" not in said:
+            said += os.read(ours, 500)
+        (site.home / "slow").unlink()
+        assert loop.wait(30) == 0
+    finally:
+        loop.kill()
+        os.close(ours)
+    assert len(started(simulator)) == 3
+
+
+def test_a_create_that_is_interrupted_says_that_nobody_knows(site, simulator):
+    """And where to look; the next pass asks."""
+    site.jobs(a=3)
+    simulator.faults.add("latency", endpoint="create_nodes", seconds=3, times=1)
+    create = site.start("create_nodes", "-n", "2")
+    try:
+        until(lambda: simulator.faults.report()[0]["fired"], 30)
+        create.send_signal(signal.SIGINT)
+        _, err = create.communicate(timeout=30)
+    finally:
+        create.kill()
+        create.wait()
+    assert create.returncode == 130
+    assert "interrupted: `azscale requests` has what may be carried out all the same" in err
+    assert "create_nodes" in site("requests")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
 @pytest.mark.parametrize("words", [["--interval", "0.1"], []], ids=["loop", "one pass"])
 def test_a_full_disk_for_what_is_said_costs_no_pass(site, simulator, words):

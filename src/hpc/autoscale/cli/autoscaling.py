@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -239,9 +240,12 @@ class SummaryReporter(LogReporter):
 def finishing(config: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A context in which a signal lets what is being done finish; it gives the configuration with
     which no server is waited for after that."""
-    with stop_on_signals() as stop:
+    with stop_on_signals(says=FINISHES) as stop:
         yield {**config, TOLD_TO_STOP: stop.is_set}
 
+
+FINISHES = "azscale: finishing what is under way; Ctrl-C again ends it at once"
+"""What a person at a terminal is told after a first Ctrl-C."""
 
 # SIGHUP, where there is such a signal
 _HANGUP: Sequence[signal.Signals] = tuple(n for n in signal.Signals if n.name == "SIGHUP")
@@ -250,13 +254,15 @@ _HANGUP: Sequence[signal.Signals] = tuple(n for n in signal.Signals if n.name ==
 @contextmanager
 def stop_on_signals(
     caught: Sequence[signal.Signals] = (signal.SIGTERM, signal.SIGINT, *_HANGUP),
+    says: str = "",
 ) -> Iterator[threading.Event]:
     """A context in which SIGTERM, SIGINT and SIGHUP, or those that are `caught`, only set the event
     that it gives.
 
     So what is being done can be finished. A second signal does what it did before, but for SIGHUP,
     of which a terminal that goes sends several. SIGHUP stays ignored where it is, as under nohup.
-    Outside of the main thread, where signals cannot be caught, each does what it did before.
+    `says`: what is printed when SIGINT comes, where stderr is a terminal. Outside of the main
+    thread, where signals cannot be caught, each does what it did before.
     """
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
@@ -267,6 +273,9 @@ def stop_on_signals(
 
     def on_signal(number: int, frame: FrameType | None) -> None:
         stop.set()
+        if says and number == signal.SIGINT and os.isatty(2):
+            with suppress(OSError):
+                os.write(2, f"\n{says}\n".encode())  # a stream may be in the middle of a write
         if number not in _HANGUP:
             signal.signal(number, before[signal.Signals(number)])  # the next one is not for us
 

@@ -343,6 +343,10 @@ def run_command(
         # in the shell the user prints
         with _output_with_a_name(is_data, puts_off=args.cmd in _CHANGE_NODES):
             args.func(**kwargs)
+    except KeyboardInterrupt:
+        if args.cmd in _CHANGE_NODES | {"autoscale", "request"}:
+            warn("interrupted: `azscale requests` has what may be carried out all the same")
+        raise
     finally:
         unlock = getattr(module, "_unlock", None)
         if unlock:

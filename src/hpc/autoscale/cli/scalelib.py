@@ -21,7 +21,13 @@ from hpc.autoscale.autoscaler.repeating import run_repeatedly, stopper
 from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
 from hpc.autoscale.cli.argparser import CommandParser, number_type
 from hpc.autoscale.cli.argtypes import warn
-from hpc.autoscale.cli.autoscaling import DryPass, SummaryReporter, finishing, stop_on_signals
+from hpc.autoscale.cli.autoscaling import (
+    FINISHES,
+    DryPass,
+    SummaryReporter,
+    finishing,
+    stop_on_signals,
+)
 from hpc.autoscale.cli.autostop import AutostopCommands
 from hpc.autoscale.cli.base import Config, begin_to_boot
 from hpc.autoscale.cli.common import CommonCLI
@@ -300,7 +306,7 @@ class _AzScaleCLI(
         )
         loop_reporter = _LoopReporter(self, config, table, log_format)
         self._tell = loop_reporter.tell
-        with stop_on_signals() as stop, telling_of_waits(loop_reporter.tell):
+        with stop_on_signals(says=FINISHES) as stop, telling_of_waits(loop_reporter.tell):
             if dry_run:
                 patient = {**config, TOLD_TO_STOP: stop.is_set}
                 self._rehearse_repeatedly(patient, seconds, loop_reporter, stop)
