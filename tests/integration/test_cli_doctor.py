@@ -6,9 +6,11 @@ import json
 import os
 import re
 import sqlite3
+import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
+from socket import gethostname
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -135,6 +137,20 @@ def a_page():
 
 
 @contextmanager
+def a_health_file(**known):
+    """That of a loop that made its last pass five minutes ago and has ended since."""
+    with subprocess.Popen(["true"]) as ended:
+        loop = {"host": gethostname(), "pid": ended.pid}
+    began = time.time() - 300
+    health = {"last_pass": began, "last_good_pass": began, "next_pass_in": 60, "loop": loop}
+    with TemporaryDirectory() as directory:
+        path = os.path.join(directory, "health.json")
+        with open(path, "w") as file:
+            json.dump({**health, **known}, file)
+        yield {"metrics": {"health_file": path}}
+
+
+@contextmanager
 def an_unknown_issuer():
     """CycleCloud behind a certificate that nobody here knows."""
     with serving_tls(trustme.CA()) as server:
@@ -243,6 +259,7 @@ WARNINGS = [
     ("certificate", {"url": "http://cyclecloud.invalid"}, "in the clear"),
     ("quotas", {"cluster_name": "poor"}, "is 0, so nothing can be started of htc Standard_F4s_v2"),
     ("names", {"idle_timeout": {"htcc": 60, "default": 60}}, "no nodearray 'htcc'"),
+    ("passes", lambda: a_health_file(), "its loop has ended"),
 ]
 
 
@@ -481,6 +498,33 @@ def test_a_lock_of_the_driver(doctor):
     found = doctor(driver="sitedriver:Locking")["lock"]
     assert found == ("warning", "not known: the driver has a lock of its own")
     assert doctor.remedies["lock"].startswith("look whether a loop runs")
+
+
+def test_a_pass_that_failed_is_warned_of_until_one_goes_well(doctor, capsys):
+    """Also where all that the other checks look at is well."""
+    assert doctor(journal={})["passes"] == ("ok", "none is known of")
+    config = json.loads(doctor.path.read_text())
+    doctor.path.write_text(json.dumps({**config, "driver": "sitedriver:Down"}))
+    with pytest.raises(SystemExit):
+        cli.main(["autoscale", "-c", str(doctor.path)])
+    capsys.readouterr()
+    verdict, text = doctor(journal={})["passes"]
+    assert (verdict, text.startswith("last pass 0 s ago: failed after ")) == ("warning", True)
+    assert "qstat: cannot connect to server" in text
+    assert "azscale status" in doctor.remedies["passes"]
+    cli.main(["autoscale", "-c", str(doctor.path)])
+    capsys.readouterr()
+    assert doctor(journal={})["passes"][0] == "ok"
+
+
+def test_a_loop_that_is_gone_or_late_is_warned_of(doctor):
+    """Nothing scales then, however well all is."""
+    with a_health_file() as config:
+        assert doctor(**config)["passes"][1] == "last pass 5 min ago: ok; its loop has ended"
+    assert doctor.remedies["passes"].startswith("start the loop again")
+    with a_health_file(loop=None) as config:
+        verdict, text = doctor(**config)["passes"]
+        assert (verdict, text.rpartition(", ")[2]) == ("warning", "4 min late")
 
 
 def test_a_certificate_that_is_trusted(doctor):

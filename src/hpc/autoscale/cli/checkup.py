@@ -24,6 +24,8 @@ from hpc.autoscale.cli import server_checks
 from hpc.autoscale.cli.checking import BY_ITS_CODE, check_alone, check_with_cluster
 from hpc.autoscale.cli.drivers import GenericDriver
 from hpc.autoscale.cli.site import CheckState, Observation, Site, failed, ok, warning
+from hpc.autoscale.cli.standing import look_at_loop
+from hpc.autoscale.cli.standing_text import error_in_words, passes_in_words
 from hpc.autoscale.cli.state_checks import damaged_files
 from hpc.autoscale.errors import ConfigurationException, counted, one_line, one_line_and_where
 from hpc.autoscale.lockstate import Lock, lock_state
@@ -240,6 +242,20 @@ def _state(site: Site) -> Iterator[Observation]:
         yield ok(f"{counted(there, 'file')} can be read" if there else "nothing is remembered yet")
 
 
+def _passes(site: Site) -> Iterator[Observation]:
+    lock = lock_state(site.config, site.files.get("lock_file"), False)
+    loop = look_at_loop(site.config, site.home(site.config), lock)
+    error, said = error_in_words(loop), passes_in_words(loop)
+    if loop.last_pass is None:
+        yield ok("none is known of")
+    elif error:
+        yield warning(f"{said}: {error}")
+    elif loop.is_late or loop.loop_is_gone:
+        yield warning(said, remedy="start the loop again (`azscale autoscale --interval`)")
+    else:
+        yield ok(said)
+
+
 CHECKS = (
     Check(
         "configuration",
@@ -353,6 +369,14 @@ CHECKS = (
         " that the region does not have; `azscale limits` prints all limits",
         _quotas,
         ("configuration", "server", "certificate", "credentials", "permissions", "driver", "names"),
+    ),
+    Check(
+        "passes",
+        "the last pass went well, and its loop goes on, as far as the journal or the health file"
+        " has it; a warning otherwise",
+        "do what the error says; `azscale status` shows whether the next pass goes better",
+        _passes,
+        ("configuration",),
     ),
 )
 

@@ -58,6 +58,9 @@ JUDGED = 1_000
 thousands of jobs that all ask for something else that would take seconds. The others are
 counted."""
 
+_MAY_BE_LATE = 60.0
+"""For how many seconds after the next pass of a loop was due nothing is wrong with it."""
+
 _LATE = 2.0
 """How many seconds the node history may be written after a pass has ended, by the clock."""
 
@@ -108,6 +111,11 @@ class LoopStanding:
     next_pass: float | None
     last_end: PassEnd | None
     loop_is_gone: bool
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the loop should have made another pass by now."""
+        return self.next_pass is not None and self.at - self.next_pass > _MAY_BE_LATE
 
 
 @dataclass(frozen=True)

@@ -137,8 +137,7 @@ def _head_of_loop(loop: LoopStanding, width: int) -> Iterator[Line]:
     at = f"{datetime.fromtimestamp(loop.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     yield Line(_ends(cut_to(where, width - len(at) - 2), at, width), "title")
     lock = _said_of_lock(loop.lock)
-    late = loop.next_pass is not None and loop.at - loop.next_pass > 60
-    passes, style = _said_of_passes(loop), "warn" if late else "plain"
+    passes, style = passes_in_words(loop), "warn" if loop.is_late else "plain"
     fits = len(passes) + len(lock) + 2 <= width
     yield Line(_ends(passes, lock, width) if fits else cut_to(passes, width), style)
     yield from _said_of_error(loop, width)
@@ -156,18 +155,23 @@ def _said_of_lock(lock: LockState) -> str:
 
 
 def _said_of_error(loop: LoopStanding, width: int) -> Iterator[Line]:
-    """What went wrong in the last pass, and when there was a good one."""
-    end = loop.last_end
-    if end is None or not end.error:
-        return
-    text = on_one_line(end.error)
-    if end.last_good is not None:
-        text += f" (the last good one began {ago(loop.at - end.last_good)})"
-    for line in wrapped(text, width - 2, most=3):
+    text = error_in_words(loop)
+    for line in wrapped(text, width - 2, most=3) if text else ():
         yield Line(f"  {line}", "bad")
 
 
-def _said_of_passes(loop: LoopStanding) -> str:
+def error_in_words(loop: LoopStanding) -> str:
+    """What went wrong in the last pass, and when there was a good one; empty where all was well."""
+    end = loop.last_end
+    if end is None or not end.error:
+        return ""
+    text = on_one_line(end.error)
+    if end.last_good is not None:
+        text += f" (the last good one began {ago(loop.at - end.last_good)})"
+    return text
+
+
+def passes_in_words(loop: LoopStanding) -> str:
     """The last pass and the next one, in words."""
     if loop.last_pass is None:
         return "no pass so far"
