@@ -17,9 +17,11 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.cli.argparser import CommandParser
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.errors import AutoscaleError, did_you_mean, one_line
@@ -59,7 +61,8 @@ def code_of(run: Callable[[], int]) -> int:
     prepare_streams()
     try:
         try:
-            code = run()
+            with _warnings_on_stderr():
+                code = run()
         except SystemExit as end:  # help ends the process by itself
             print(end="", flush=True)
             if end.code or not is_lost(sys.stdout):
@@ -78,6 +81,19 @@ def code_of(run: Callable[[], int]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+@contextmanager
+def _warnings_on_stderr() -> Iterator[None]:
+    """Show what is logged meanwhile as errors are, unless somebody has said where that goes."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("hpcq: %(message)s"))
+    if not logging.root.handlers:
+        logging.root.addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
 
 
 def _trouble_of(error: OSError) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import subprocess
 from pathlib import Path
@@ -411,6 +412,19 @@ def test_what_a_job_submits_is_for_the_queue_of_its_worker(hpcq, queue, monkeypa
     hpcq("-C", "autoscale.json", "worker")
     assert [states(job) for job in queue.store.jobs(["1", "2"])] == [{"Successful": 1}] * 2
     assert os.environ["HPCQ_HOME"] == queue.settings.home
+
+
+def test_what_is_logged_is_said_as_errors_are(monkeypatch, capsys):
+    """Where nobody has said where it goes; it is no line of Python's."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+
+    def warned() -> int:
+        logging.warning("the broker is %s", "away")
+        return 0
+
+    assert cli.code_of(warned) == 0
+    assert capsys.readouterr().err == "hpcq: the broker is away\n"
+    assert logging.root.handlers == []
 
 
 def test_the_console_script_ends_with_the_code(queue, monkeypatch, capsys):
