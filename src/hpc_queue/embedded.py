@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
@@ -170,6 +170,7 @@ def _start(directory: Path, alive: IO[str]) -> None:
     command = [str(program()), "--port", "0", "--unixsocket", str(path), "--unixsocketperm", "700"]
     command += ["--dir", str(directory), "--appendonly", "yes", "--appendfsync", "no"]
     command += ["--save", "", "--daemonize", "yes"]
+    (directory / "redis.pid").unlink(missing_ok=True)
     command += ["--pidfile", str(directory / "redis.pid")]
     command += ["--logfile", str(directory / "redis.log")]
     done = subprocess.run(
@@ -184,9 +185,32 @@ def _start(directory: Path, alive: IO[str]) -> None:
         raise QueueError(f"the embedded broker did not start: {done.stdout}{done.stderr}")
     deadline = time.monotonic() + _START_TIMEOUT
     while not is_up(directory):
-        if time.monotonic() > deadline:
-            raise QueueError(f"the embedded broker does not answer: see {directory / 'redis.log'}")
+        has_ended = _has_ended(directory)
+        if has_ended or time.monotonic() > deadline:
+            what = "has ended" if has_ended else "does not answer"
+            log = directory / "redis.log"
+            raise QueueError(f"the embedded broker {what}: {_last_warning(log)}see {log}")
         time.sleep(0.01)
+
+
+def _has_ended(directory: Path) -> bool:
+    """Whether a server that was started is no more, as one that cannot read its file."""
+    try:
+        os.kill(int((directory / "redis.pid").read_text()), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError):  # it was not written yet
+        return False
+    return False
+
+
+def _last_warning(log: Path) -> str:
+    """What a server has warned of last, for the beginning of a sentence."""
+    last = ""
+    with suppress(OSError), open(log, errors="replace") as lines:
+        for line in lines:
+            last = line.partition(" # ")[2].strip() or last
+    return f"{last}; " if last else ""
 
 
 def stop(home: str | Path) -> bool:

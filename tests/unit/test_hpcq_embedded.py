@@ -95,6 +95,25 @@ int fdatasync(int file) { return fsync(file); }
 """
 
 
+def test_a_file_that_the_server_cannot_read_is_told_at_once(home, capsys):
+    """In the server's words, and with its log; the file stays as it is."""
+    assert cli.main(["sub", "--", "true"]) == 0
+    os.kill(pid_of(home), signal.SIGKILL)
+    file = home / "appendonly.aof"
+    content = b"no command\r\n" + file.read_bytes()
+    file.write_bytes(content)
+    capsys.readouterr()
+    began = time.monotonic()
+    assert cli.main(["stat"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "hpcq: the embedded broker has ended: Bad file format reading the append"
+    )
+    assert str(home / "redis.log") in said
+    assert time.monotonic() - began < embedded._START_TIMEOUT
+    assert file.read_bytes() == content
+
+
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_a_server_that_is_killed_on_a_slow_disk_loses_nothing(tmp_path, monkeypatch, capsys):
     """Also what it took while the disk is still at something before that."""
