@@ -51,10 +51,13 @@ class PriceList:
         self._columns: dict[str, int] | None = None
         self._rows: Mapping[str, Sequence[float | None]] = {}
         self._ratios: dict[str, Mapping[str, float]] = {}
+        # what was found, as thousands of nodes are of a few kinds
+        self._found: dict[tuple[str, str, bool], float | None] = {}
 
     def use(self, override: Prices) -> None:
         """Lay the user's prices over the packaged ones, in place of those laid there before."""
         self.override = override
+        self._found.clear()
 
     def _load(self) -> dict[str, int]:
         if self._columns is None:
@@ -79,6 +82,12 @@ class PriceList:
         """The price of one hour. A user's on-demand price is also what spot prices are estimated
         from.
         """
+        kind = (location, vm_size, spot)
+        if kind not in self._found:
+            self._found[kind] = self._looked_up(location, vm_size, spot)
+        return self._found[kind]
+
+    def _looked_up(self, location: str, vm_size: str, spot: bool) -> float | None:
         own = self._own(location, vm_size)
         ondemand = own.ondemand if own.ondemand is not None else self._listed(location, vm_size)
         if not spot:
