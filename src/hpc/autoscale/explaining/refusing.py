@@ -101,9 +101,9 @@ class _NodesThatAreThere:
     """What conditions come to that nodes that are there may meet, and new ones do not: on the name
     of a node or a host, on what else differs from node to node.
 
-    The planner looks at room first, and at new nodes last: it speaks of limits where there is no
-    such node, and of what new nodes lack where there is one that has other work. `met`: what such
-    conditions are about, of which some node has what is wanted.
+    The planner says what new nodes lack, also where a node that is there has other work; of a gang
+    it says how much of it fits, also where there is no such node. `met`: what such conditions are
+    about, of which some node has what is wanted.
     """
 
     def __init__(self, demand: Sorted, bucket_of: Callable[[Candidate], NodeBucket]) -> None:
