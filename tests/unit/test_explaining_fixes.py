@@ -248,6 +248,22 @@ def test_a_host_is_asked_for_by_its_short_name(tmp_path, name):
     assert line.startswith("Node own.dc.example (not of CycleCloud) is running: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("hpc-1", f"hpc/{F4}"), ("own", "hosts that are not of CycleCloud"), ("hpc-?", f"hpc/{F4}")],
+)
+def test_a_host_of_a_nodearray_that_the_job_does_not_want(tmp_path, name, where):
+    """It was said that there is no such node, and whether that very name was meant."""
+    cluster = a_cluster(htc={F4: 4}, hpc={F4: 4})
+    cluster.add_node("hpc-1", "hpc", state="Ready", hostname="hpc-1")
+    config = {**a_config(cluster), "nodehistorydb": str(tmp_path / "history.db")}
+    job = Job("a", {"node.hostname": name, "node.nodearray": "htc"})
+    verdict = explain_job("a", look(config, lambda: Reads(lambda: [job], a_host("own", ncpus=4))))
+    said = f"the only nodes whose hostname is '{name}' are among {where}"
+    assert verdict.line == f"Job a can never run: {said}, and the job wants another nodearray"
+    assert verdict.code == "OtherNodearray"
+
+
 def test_a_host_name_is_that_of_the_node_that_runs(tmp_path):
     """Where one that was switched off had it before; where two run, nobody can tell."""
     cluster = a_cluster(htc={F4: 4})

@@ -3,7 +3,7 @@ causes with guesses of what was meant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -12,9 +12,17 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import did_you_mean
+from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.explaining.found import Found
 from hpc.autoscale.explaining.refusing import Refused
-from hpc.autoscale.explaining.words import a_property, a_size, has_no_nodearray, listed, meant
+from hpc.autoscale.explaining.words import (
+    a_property,
+    a_size,
+    has_no_nodearray,
+    listed,
+    meant,
+    names_of,
+)
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.identity import short_name
@@ -96,9 +104,15 @@ def undefined(name: str, known: Known) -> Found:
     return known.once("resource", name, unknown)
 
 
-def no_such_node(wanted: str, known: Known) -> Found:
-    """No node has a name that a job wants, as in `node.hostname is 'ip-1'`."""
-    text = f"there is no node whose {wanted.removeprefix('node.')}"
+def no_such_node(wanted: str, known: Known, elsewhere: Sequence[NodeBucket] = ()) -> Found:
+    """No node has a name that a job wants, as in `node.hostname is 'ip-1'`; or only nodes of other
+    nodearrays have it, those of `elsewhere`."""
+    said = wanted.removeprefix("node.")
+    if elsewhere:
+        where = f"among {names_of(elsewhere)}, and the job wants another nodearray"
+        text = f"the only nodes whose {said} are {where}"
+        return Found("OtherNodearray", (text,), text, rank=CODES["NoSuchNode"].nearness)
+    text = f"there is no node whose {said}"
     _, is_host, name = wanted.partition("node.hostname is ")
     host = known.hosts.get(short_name(name.strip("'"))) if is_host else None
     if host:  # nodes have it without its domain
@@ -106,12 +120,13 @@ def no_such_node(wanted: str, known: Known) -> Found:
     return Found("NoSuchNode", (text,), text)
 
 
-def other_value(refused: Refused, known: Known) -> Found:
-    """Nodes have another value than the job wants; or none has it that there are."""
+def other_value(refused: Refused, known: Known, elsewhere: Sequence[NodeBucket] = ()) -> Found:
+    """Nodes have another value than the job wants; or none has it that there are. `elsewhere`: as
+    in `no_such_node`."""
     name, has, wanted = refused.reject.facts
     name, said = str(name), str(wanted)
     if name in IDENTITY_NAMES:
-        return no_such_node(f"{name} is {said}", known)
+        return no_such_node(f"{name} is {said}", known, elsewhere)
     is_array, short = name in NODEARRAYS, name.removeprefix("node.")
     index_of = getattr(wanted, "index_of", None)
     values = known.values(name)

@@ -203,9 +203,9 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
         case "SharedLimitReached":
             return _empty_pool(reject)
         case "NoSuchNode":
-            return no_such_node(str(reject.facts[0]), known)
+            return no_such_node(str(reject.facts[0]), known, why.elsewhere)
         case "InvalidOption":
-            return other_value(refused, known)
+            return other_value(refused, known, why.elsewhere)
         case "CapacityFailureBackoff":
             return _rests(refused)
         case code if code in OF_ROOM:

@@ -54,7 +54,8 @@ class WhyNot(NamedTuple):
     """What is in the way of a `request`: `units` of it have room, `refused` says of each bucket why
     it takes no more, `answers` are those of constraints that the engine does not understand, and
     `unpaid` what the pools have too little for. `is_nowhere`: no bucket would do, full or not.
-    `understood`: the other constraints of a job of which the engine does not understand all."""
+    `understood`: the other constraints of a job of which the engine does not understand all.
+    `elsewhere`: buckets of nodearrays that are not wanted, with a node of the name that is."""
 
     request: Request
     units: int
@@ -63,6 +64,7 @@ class WhyNot(NamedTuple):
     unpaid: list[SharedConstraint]
     is_nowhere: bool
     understood: Sequence[NodeConstraint] = ()
+    elsewhere: Sequence[NodeBucket] = ()
 
 
 def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
@@ -83,6 +85,8 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
         other = _of_another_array(candidate, of_array)
         if other is None:
             other = there.instead_of(reject, candidate, is_planned)
+        else:
+            there.note_elsewhere(candidate)
         fit = candidate.opening(demand.common) if reject.code in OF_ROOM else None
         each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
         bucket = placer_of(node_mgr).bucket_of(candidate)
@@ -94,7 +98,8 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
     is_nowhere = unfit.issuperset(placer_of(node_mgr).planner.candidates)
     every = demand.constraints if demand.opaque else ()
     understood = [each for each in every if not compile_constraints([each]).opaque]
-    return WhyNot(request, units, refused, answers, short, is_nowhere, understood)
+    elsewhere = there.elsewhere
+    return WhyNot(request, units, refused, answers, short, is_nowhere, understood, elsewhere)
 
 
 class _NodesThatAreThere:
@@ -103,7 +108,8 @@ class _NodesThatAreThere:
 
     The planner says what new nodes lack, also where a node that is there has other work; of a gang
     it says how much of it fits, also where there is no such node. `met`: what such conditions are
-    about, of which some node has what is wanted.
+    about, of which some node has what is wanted. `elsewhere`: buckets of nodearrays that are not
+    wanted, with a node of the name that is.
     """
 
     def __init__(self, demand: Sorted, bucket_of: Callable[[Candidate], NodeBucket]) -> None:
@@ -113,6 +119,12 @@ class _NodesThatAreThere:
         self._probe = HandleProbe(bucket_of, demand, "")
         self._bucket_of = bucket_of
         self.met: set[object] = set()
+        self.elsewhere: list[NodeBucket] = []
+
+    def note_elsewhere(self, candidate: Candidate) -> None:
+        """Of a bucket of another nodearray, whether it has a node of the name that is wanted."""
+        if isinstance(self._probe.positions(candidate), Sequence):
+            self.elsewhere.append(self._bucket_of(candidate))
 
     def instead_of(self, reject: Reject, candidate: Candidate, is_planned: bool) -> Reject | None:
         """What is in the way in the place of what is said; None where it is that."""
