@@ -645,6 +645,25 @@ def test_a_host_that_is_full_is_none_that_a_job_waits_for_by_another_name(azscal
         )
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("create_nodes -a off", "nodearray off is disabled (autoscale.enabled=false)"),
+        ("nodes -C node.nodearray=off", "nodearray off is disabled (autoscale.enabled=false)"),
+        ("create_nodes -v Standard_F8s_v2", "Standard_F8s_v2 is not activated for the sub"),
+        ("create_nodes -v Standard_F2s_v2", "cluster c has no VM size 'Standard_F2s_v2': exp"),
+    ],
+)
+def test_what_the_cluster_has_and_nobody_can_use_is_no_unknown_name(azscale, words, said):
+    """It was said that the cluster has none of that name."""
+    sizes = [F4, {"name": "Standard_F8s_v2", "invalid_reason": "NotActivated"}]
+    off = {"attributes": {"Configuration": {"autoscale": {"enabled": False}}}}
+    with azscale.at({"htc": {"machine_types": sizes}, "off": {"machine_types": [F4], **off}}):
+        azscale(*words.split())
+        assert said in azscale.errors
+        assert azscale.code
+
+
 @pytest.mark.parametrize("cores", [4, 40])
 def test_a_job_for_a_node_by_its_name_waits_for_that_node(azscale, cores):
     """It was said that there is no such node, or, with no room for new ones, that it waits for

@@ -15,7 +15,7 @@ from hpc.autoscale.cli.argtypes import json_type
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.cluster import check_cluster
 from hpc.autoscale.cli.completion import completed_by
-from hpc.autoscale.cli.unknown import check_is_read, check_vm_sizes
+from hpc.autoscale.cli.unknown import check_is_read, check_vm_sizes, why_unusable
 from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.config.naming import group_or_none, is_placement_group
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
@@ -236,7 +236,7 @@ def _offer_placement_group(config: Config, nodearray: str | None, placement_grou
 
 def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | None) -> None:
     """MistakenWord when the cluster has not the nodearray or the VM size, AutoscaleError when it
-    offers nothing, or nothing of the nodearray.
+    offers nothing, or has it and nobody can use it.
     """
     if not node_mgr.get_buckets():
         check_cluster(node_mgr)
@@ -246,8 +246,7 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
     if nodearray and nodearray not in arrays:
         check_is_read(nodearray, node_mgr)
         known = [p for p in node_mgr.problems if p.startswith(f"nodearray {nodearray}:")]
-        if any(b.nodearray == nodearray for b in node_mgr.get_invalid_buckets()):
-            known.append(f"nodearray {nodearray}: CycleCloud says that no VM size of it is valid")
+        known += why_unusable(node_mgr, "nodearray", nodearray)
         if known:
             raise AutoscaleError(f"{cluster}: {'; '.join(known)}")
         raise MistakenWord(
@@ -257,6 +256,8 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
     sizes = dict.fromkeys(b.vm_size for b in buckets if nodearray in (None, b.nodearray))
     if vm_size and vm_size not in sizes:
         where = f"{cluster}, nodearray {nodearray}" if nodearray else cluster
+        if known := why_unusable(node_mgr, "vm_size", vm_size, nodearray):
+            raise AutoscaleError(f"{where}: {'; '.join(known)}")
         raise MistakenWord(
             f"{where} has no VM size {vm_size!r}: expected one of"
             f" {', '.join(sizes) or 'none'}{did_you_mean(vm_size, sizes)}"

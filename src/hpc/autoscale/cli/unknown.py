@@ -22,6 +22,7 @@ from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.explaining.known import clusters_away
+from hpc.autoscale.explaining.refusals import unusable_cause
 from hpc.autoscale.explaining.words import a_property, a_size, away_in_words
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
@@ -89,7 +90,22 @@ def unknown_in_constraints(
     unknown = list(_unknown_nodearrays(given, nodes, buckets))
     for name, _ in unknown:
         check_is_read(name, node_mgr)
-    return [*resources, *(text for _, text in unknown)]
+    known = (why_unusable(node_mgr, "nodearray", name) for name, _ in unknown)
+    texts = (text for _, text in unknown)
+    return [*resources, *("; ".join(why) or text for why, text in zip(known, texts, strict=True))]
+
+
+def why_unusable(
+    node_mgr: NodeManager, attr: str, name: str, nodearray: str | None = None
+) -> list[str]:
+    """Why nobody can use buckets that the cluster has, those of this `nodearray` or `vm_size`, one
+    sentence each; of one nodearray, where that is named."""
+    said = (
+        unusable_cause(bucket, reason).text
+        for bucket, reason in node_mgr.get_unusable()
+        if getattr(bucket, attr) == name and nodearray in (None, bucket.nodearray)
+    )
+    return list(dict.fromkeys(said))
 
 
 def check_is_read(name: str, node_mgr: NodeManager) -> None:
