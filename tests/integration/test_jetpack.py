@@ -48,6 +48,16 @@ def test_the_default_nodearray(site):
     assert site.nodes() == {"execute": 3}
 
 
+def test_a_configuration_that_no_pass_could_read(site):
+    """Is refused: its nodes were set aside, never deleted, and each pass started others."""
+    autoscale.set("gpu", instancecount=1)
+    for wrong in ("role=train", {"autoscale": "no"}):
+        with pytest.raises(autoscale.RequestError, match="expected an object, found"):
+            autoscale.update([{"Name": "gpu", "TargetCount": 2, "Configuration": wrong}])
+    site.later(60)
+    assert site.nodes() == {"gpu": 1}
+
+
 def test_instances(site):
     """Are nodes, whatever their cores."""
     autoscale.set("gpu", instancecount=5)

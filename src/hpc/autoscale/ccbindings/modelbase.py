@@ -13,6 +13,7 @@ from types import NoneType
 from typing import Any, ClassVar, Self
 
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.errors import InvalidModel
 
 
@@ -123,6 +124,16 @@ def is_disabled(nodearray: object) -> bool:
             return False
         found = found.get(key)
     return found is False
+
+
+def resources_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The resources in the Configuration of a record. ValueError for what is no object."""
+    found = record
+    for key in ("Configuration", "autoscale", "resources"):
+        found = found.get(key) or {}
+        if not isinstance(found, ht.OBJECT_KINDS):
+            raise ValueError(f"{key}: expected an object, found {found!r}")
+    return found
 
 
 def values_of(

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from hpc.autoscale.ccbindings.modelbase import resources_of
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodearrayBucketStatus
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.hpctypes import with_sizes
 
 DEFAULT_NODEARRAY = "execute"
 
@@ -129,6 +131,15 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
             with_target.add(request.name)
         requests[key] = request
     return tuple(requests.values())
+
+
+def check_configuration(definition: Mapping[str, Any]) -> None:
+    """RequestError for a Configuration by which no pass could read the nodes: it would set them
+    aside, and start others in their place again and again."""
+    try:
+        with_sizes(resources_of(definition))
+    except ValueError as error:
+        raise RequestError(f"nodearray {definition['Name']}: {error}") from None
 
 
 def check_arrays(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.listed import BOOTING, Listed
-from hpc.autoscale.ccbindings.modelbase import is_disabled, wire_name
+from hpc.autoscale.ccbindings.modelbase import is_disabled, resources_of, wire_name
 from hpc.autoscale.ccbindings.models import (
     ClusterNodearrayStatus,
     ClusterStatus,
@@ -34,7 +34,7 @@ from hpc.autoscale.node.limits import (
     null_bucket_limits,
     number,
 )
-from hpc.autoscale.node.nodemanager.records import GARBLED, NodeRecords, Record, resources_of, why
+from hpc.autoscale.node.nodemanager.records import GARBLED, NodeRecords, Record, why
 from hpc.autoscale.requestsets.dynamic import DynamicArray, DynamicArrays
 
 

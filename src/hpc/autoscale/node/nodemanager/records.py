@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.modelbase import values_of
+from hpc.autoscale.ccbindings.modelbase import resources_of, values_of
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.bucket.definition import node_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -259,16 +259,6 @@ def hostname_of(record: Record, configuration: Any, assume_hostnames: bool) -> A
     hostname = text(record, "Hostname")
     address = text(record, "PrivateIp") if assume_hostnames else None
     return (standalone_hostname(configuration, address) if address else None) or hostname
-
-
-def resources_of(record: Record) -> Mapping[str, Any]:
-    """The resources in the Configuration of a record. ValueError for what is no object."""
-    found = record
-    for key in ("Configuration", "autoscale", "resources"):
-        found = found.get(key) or {}
-        if not isinstance(found, ht.OBJECT_KINDS):
-            raise ValueError(f"{key}: expected an object, found {found!r}")
-    return found
 
 
 def why(e: BaseException) -> str:
