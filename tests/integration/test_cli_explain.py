@@ -549,6 +549,22 @@ def test_what_is_there_is_told_of_where_nothing_can_be_started(azscale):
         assert azscale.code == 0
 
 
+def test_a_gang_that_is_too_large_for_the_hosts_on_premises(azscale):
+    """It was told to wait for the core quota of `null`, whatever the cloud had too little of."""
+    hosts = [{"name": f"rack-{i}", "resources": {"ncpus": 4}} for i in (1, 2)]
+    with azscale.at(ARRAYS, {"quota": 16}, on_premises=hosts) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4}, node_count=5)]
+        quota = f"the core quota of {REGION} allows 16 cores in all, and 20 are needed"
+        said = " ".join(azscale("explain", "17").split())
+        assert said.startswith(f"Job 17 can never run: {quota}")
+        assert "the job needs 5 nodes together, and there are 2 machines" in said
+        assert quota in " ".join(azscale("plan").split())
+        here = {"ncpus": 4, "nodearray": "on-premises"}
+        site.new_jobs = lambda: [Job("17", here, node_count=2), Job("18", here, node_count=2)]
+        said = azscale("explain", "18")
+        assert said.startswith("Job 18 waits: all that would do have other work")
+
+
 def test_a_host_that_is_started_again_is_one_that_a_job_starts_on(azscale):
     """A worker that the scheduler misses for longer than a boot may take: it was said that the job
     has its nodes, and that nothing was left to do."""

@@ -248,7 +248,8 @@ def test_what_is_in_the_way_has_no_limits_of_hosts_that_nobody_can_have_more_of(
     calculator.update_scheduler_nodes([a_host("own", "x", ncpus=4, free={"ncpus": 0})])
     verdict = verdict_on_waiting(Job("j", {"ncpus": 4}, node_count=2), calculator.node_mgr)
     (busy,) = (cause for cause in verdict.causes if cause.where.startswith("hosts that are not"))
-    assert (busy.code, busy.text) == ("Busy", "all that would do have other work, or are too small")
+    said = "the job needs 2 nodes together, and there is 1 machine"
+    assert (busy.code, busy.text) == ("Busy", said)
 
 
 def test_groups_that_are_equal_are_one_line(manager):

@@ -14,6 +14,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.config.clusters import cluster_named, cluster_of_bucket
 from hpc.autoscale.config.naming import NODEARRAYS
+from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.codes import AFTER_LIMITS, OF_BACKOFF
 from hpc.autoscale.explaining.found import Found, nearest_first
 from hpc.autoscale.explaining.known import (
@@ -36,7 +37,6 @@ from hpc.autoscale.explaining.words import (
     ASKED_BUCKET,
     at_time,
     away_in_words,
-    has_no_nodearray,
     in_time,
     listed,
     without_codes,
@@ -307,8 +307,8 @@ def limits_of_bucket(bucket: NodeBucket, nodes: int = 1) -> list[Found]:
 
 def _no_room(refused: Refused, why: WhyNot, known: Known) -> Found:
     bucket = refused.bucket
-    if has_no_nodearray(bucket):  # nobody can have more of them, whatever their limits are called
-        return _read(refused._replace(reject=Reject("NodesFull", len(bucket.nodes))), why, known)
+    if bucket.is_artificial:
+        return _of_machines(refused, why, known)
     binding = binding_limits(bucket, _new_nodes_needed(refused, why))
     if not binding:
         text = in_words(refused.reject.explain().partition(": ")[2], LONGEST_TEXT)
@@ -325,6 +325,19 @@ def _no_room(refused: Refused, why: WhyNot, known: Known) -> Found:
     hardest.text = "; and ".join([hardest.text, *others])
     hardest.limits = binding
     return hardest
+
+
+def _of_machines(refused: Refused, why: WhyNot, known: Known) -> Found:
+    """What keeps a job from machines that nobody can have more of, whatever their limits are
+    called: too few for all of it, or others have them."""
+    there, nodes = len(refused.bucket.nodes), 1
+    if why.request.whole:
+        nodes = -(-why.request.units // why.request.per_node)
+    if nodes <= there:
+        return _read(refused._replace(reject=Reject("NodesFull", there)), why, known)
+    verb = "is" if there == 1 else "are"
+    text = f"the job needs {nodes} nodes together, and there {verb} {counted(there, 'machine')}"
+    return Found("Busy", (text,), text, Stand.NEVER, rank=AFTER_LIMITS)
 
 
 def _limited(limit: Limit, bucket: NodeBucket, nodes: int) -> Found:
