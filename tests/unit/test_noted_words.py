@@ -37,6 +37,26 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "TooLarge",
             "the job needs 1e+06 n on one node, and the largest has 4",
         ),
+        # hosts on premises are nodes as others; they were nearer than all else
+        (
+            f"{HAS.format(F4, 8, 'n', 64)}; {HAS.format('Node[name=rack-1 attr=n]', 4, 'n', 64)}",
+            None,
+            "TooLarge",
+            "the job needs 64 n on one node, and the largest has 8",
+        ),
+        (
+            f"InvalidOption: {F4} has nodearray = 'htc', and 'htcc' is needed;"
+            f" {HAS.format('Node[name=rack-1 attr=n]', 4, 'n', 6)}",
+            None,
+            "UnknownValue",
+            "no node has the nodearray 'htcc' and 6 n",
+        ),
+        (
+            "ExclusiveRequirementFailed: Node[name=rack-1] is in use; Own: Node[name=rack-1] no",
+            None,
+            "Busy",
+            "all that would do have other work",
+        ),
         # names are as users have them
         (
             f"InvalidOption: {F4} has my-kind = 'a = b', and 'c' is needed",

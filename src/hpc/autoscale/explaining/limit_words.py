@@ -9,7 +9,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.backoff.subjects import Reach
 from hpc.autoscale.errors import counted
-from hpc.autoscale.explaining.words import at_time, name_of
+from hpc.autoscale.explaining.words import ASKED_NODE, at_time, name_of
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
@@ -73,7 +73,7 @@ def reason_in_words(said: str) -> str:
     `InsufficientResource: NodeBucket(nodearray=htc, vm_size=F4) has …`."""
     parts = []
     for part in said.split("; "):
-        text = _BUCKET.sub(r"\1/\2", _CODE.sub("", part))
+        text = re.sub(ASKED_NODE, r"\1", _BUCKET.sub(r"\1/\2", _CODE.sub("", part)))
         name, has, rest = text.partition(" has ")
         parts.append(f"{limit_in_words(name)[1]}{has}{rest}")
     return "; ".join(parts)

@@ -38,7 +38,7 @@ NOT_KNOWN = "not worked out"
 
 _NAMED = 5
 _PART = re.compile(
-    r"(?P<code>[A-Za-z][A-Za-z()]+): (?P<bucket>NodeBucket\([^)]*\)) (?P<said>.*?)"
+    r"(?P<code>[A-Za-z][A-Za-z()]+): (?P<bucket>NodeBucket\([^)]*\)|Node\[[^]]*\]) (?P<said>.*?)"
     r"(?: \(and \d+ more alike\))?"
 )
 # names are whatever users call their resources, and may have quotes in them
@@ -265,7 +265,9 @@ def _found_nowhere(
         values = _QUOTED.findall(wanted)
         if name not in _IN_BUCKET or not values:
             continue
-        is_of = [_IN_BUCKET[name].search(match["bucket"]) for match in small]
+        # of a machine that cannot be ordered only the name was noted
+        buckets = [each for match in small if not (each := match["bucket"]).startswith("Node[")]
+        is_of = [_IN_BUCKET[name].search(bucket) for bucket in buckets]
         if any(found is None or found[1] in values for found in is_of):
             continue
         for _has, resource, needed in _read(_TOO_LITTLE, [match["said"] for match in small]):

@@ -35,6 +35,7 @@ from hpc.autoscale.explaining.refusing import OF_ROOM, Refused, WhyNot, who_refu
 from hpc.autoscale.explaining.rewriting import constraints_of, unit_of, values_of
 from hpc.autoscale.explaining.words import (
     ASKED_BUCKET,
+    ASKED_NODE,
     at_time,
     away_in_words,
     in_time,
@@ -171,7 +172,7 @@ def _of_hosts(found: Found, answers: Sequence[Result], node_mgr: NodeManager) ->
 def _of_a_machine(answer: str) -> str:
     """What a constraint has said of a bucket, or of a machine that cannot be ordered, such as a
     host on premises, by its name."""
-    said = re.sub(r"(?:\b\w+: )?Node\[name=(.+?)(?: attr=[^\]]+)?\]", r"\1", answer)
+    said = re.sub(rf"(?:\b\w+: )?{ASKED_NODE}", r"\1", answer)
     said = re.sub(rf"(?:\b\w+: )?{ASKED_BUCKET}", r"\1/\2", said)
     return in_words(said, LONGEST_TEXT)
 

@@ -24,6 +24,8 @@ _FEW_BYTES = 1_000_000  # no node has so little: more was meant
 _SAY_WHEN = ("next try", "tried again in ", " left for the rest")
 ASKED_BUCKET = r"\bBucket\[array=(\S+) vm_size=([^ \]]+)[^\]]*\]"
 """A bucket as constraints name it that are asked by their methods: its nodearray and VM size."""
+ASKED_NODE = r"Node\[name=(.+?)(?: attr=[^\]]+)?\]"
+"""A node as they name it, such as a host on premises: its name."""
 
 _CODE = re.compile(r"\b(?:[A-Z][a-z]+){2,}: ")
 
