@@ -254,6 +254,19 @@ def test_what_is_no_pass_of_a_journal(site, recorded):
         assert len(site.errors.splitlines()) == 1
 
 
+def test_a_pass_in_which_the_scheduler_was_down(site, recorded, monkeypatch):
+    """Nobody knows its queue, nor its cluster: of several clusters it was one without nodes."""
+
+    def down(*_):
+        raise RuntimeError("qstat: cannot connect")
+
+    monkeypatch.setattr(site.scheduler, "_read_jobs_and_nodes", down)
+    site("autoscale", code=1)
+    site("whatif", "--journal", recorded, "--set", "idle_timeout=9", code=1)
+    assert "pass 2 could not read" in site.errors and "qstat: cannot connect" in site.errors
+    site("whatif", "--journal", recorded, "--pass", "1", "--set", "idle_timeout=9")
+
+
 @pytest.fixture(params=["history.db", None])
 def idle_since(request, grid):
     """A node that has had no work for ten minutes, in three passes of a journal; its history is

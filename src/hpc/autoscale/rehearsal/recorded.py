@@ -33,8 +33,8 @@ from hpc.autoscale.statefiles import STATE_FILES
 
 
 def record_in(journal: Journal, number: int | None = None) -> PassRecord:
-    """A pass of a journal, the last one unless told which. JournalError when there is none, or
-    nothing was read in it."""
+    """A pass of a journal, the last one unless told which. JournalError when there is none, or it
+    could not read the cluster or the scheduler."""
     if number is None:
         last = deque(journal, maxlen=1)
         record = last[0] if last else None
@@ -45,6 +45,12 @@ def record_in(journal: Journal, number: int | None = None) -> PassRecord:
     if not record.status:
         raise JournalError(
             f"journal {journal.path}: nothing was read of the cluster in pass {record.number}"
+        )
+    if record.unread:
+        missing, why = ", ".join(record.unread), record.did["ended_by"]
+        raise JournalError(
+            f"journal {journal.path}: pass {record.number} could not read {missing}: {why}; name"
+            " one that could with --pass"
         )
     return record
 
