@@ -588,6 +588,8 @@ def test_nodes_to_keep_alive_are_not_deleted(grid, options):
     assert grid("delete_nodes", "-N", "htc-1", *options, code=1) == ""
     assert "kept alive" in grid.errors
     assert "clear KeepAlive of the node first" in grid.errors
+    assert "to be kept" not in grid("delete_nodes", "--help")
+    assert "to be kept" in grid("remove_nodes", "--help")
 
 
 def test_nodes_to_keep_alive_can_be_removed(grid):

@@ -120,12 +120,13 @@ class NodeCommands(CommandLine):
 
     def delete_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of delete_nodes."""
+        self._leaving_options(parser, "also nodes that have jobs or are about to get some")
+
+    def _leaving_options(self, parser: ArgumentParser, what_is_forced: str) -> None:
         parser.set_defaults(read_only=False)
         self._add_hostnames(parser)
         self._add_nodenames(parser)
-        parser.add_argument(
-            "--force", action="store_true", help="also nodes that have jobs or are to be kept"
-        )
+        parser.add_argument("--force", action="store_true", help=what_is_forced)
 
     def delete_nodes(
         self,
@@ -139,7 +140,7 @@ class NodeCommands(CommandLine):
 
     def remove_nodes_parser(self, parser: ArgumentParser) -> None:
         """Options of remove_nodes."""
-        self.delete_nodes_parser(parser)
+        self._leaving_options(parser, "also nodes that have jobs or are to be kept")
         parser.add_argument(
             "--permanent", action="store_true", help="do not let them join again later"
         )
