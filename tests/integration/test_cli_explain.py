@@ -77,6 +77,15 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         assert "the server says" not in azscale("explain", "htc-1")
 
 
+def test_a_request_has_its_nodes(azscale):
+    """No scheduler is to start it there: often there is none."""
+    with azscale.at() as site:
+        azscale("request", "--name=htc", "--corecount=4")
+        site.wait(60)
+        said = azscale("explain", "request:standard/htc")
+        assert said == "Job request:standard/htc has its nodes htc-1\n"
+
+
 def test_until_when_a_gang_gathers(azscale):
     """Is in explain and in plans, as data."""
     with azscale.at(region={"capacity": {F4: 2}}) as site:

@@ -25,6 +25,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.onpremises.listing import OFF, is_on_premises
 from hpc.autoscale.plaintext import in_words, on_one_line
+from hpc.autoscale.requestsets.demand import RequestJob
 from hpc.autoscale.results.verdicts import Cause, Verdict
 
 LONGEST_REASON = 300
@@ -71,7 +72,7 @@ def _explain(name: str, scene: Scene) -> Verdict:
     if waits is None and max(job.node_count, job.iterations) < 1:
         return _of_none(name, mine)
     if waits is None:
-        return _placed(name, mine, scene)
+        return _placed(job, mine, scene)
     job, verdict = waits.job, waits.verdict
     node_mgr = scene.calculator.node_mgr
     found = in_the_way(job, who_refuses(job, node_mgr), node_mgr)
@@ -135,8 +136,9 @@ def _named(nodes: Sequence[Node]) -> str:
     return listed(_in_order(nodes))
 
 
-def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
+def _placed(job: Job, mine: Sequence[Node], scene: Scene) -> Verdict:
     """A job that has all that it wants, on nodes that are there or to be made."""
+    name = job.name
     about = f"job {name}"
     new = [node for node in mine if not node.exists and not is_on_premises(node)]
     hosts = [node for node in mine if is_on_premises(node) and _is_started(node, scene)]
@@ -160,7 +162,9 @@ def _placed(name: str, mine: Sequence[Node], scene: Scene) -> Verdict:
     elif mine:
         names = _named(mine)
         code, how = "HasNodes", "has its nodes"
-        text = f"{names}: the scheduler is to start it there"
+        # a request set wants nodes, which no scheduler need know of
+        is_wish = isinstance(job, RequestJob)
+        text = names if is_wish else f"{names}: the scheduler is to start it there"
     else:
         code, how, text = "HasNodes", "wants nothing more", "all of it is placed"
     stand = CODES[code].stand
