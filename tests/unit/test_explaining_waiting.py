@@ -242,6 +242,18 @@ def test_of_a_constraint_that_nobody_understands_the_others_are_told(
     assert verdict.line.startswith(f"Job j {said}")
 
 
+@pytest.mark.parametrize(
+    ("shape", "once", "needs"),
+    [({"iterations": 3}, False, 4), ({"node_count": 3}, False, 12), ({"node_count": 3}, True, 4)],
+)
+def test_a_job_that_starts_as_a_whole_needs_the_licences_of_all_of_it(manager, shape, once, needs):
+    """It was told what one of its nodes needs, and waits on when that is there."""
+    pool = SharedConsumableResource("licences", "site", 20, 2)
+    job = Job("j", [ON_HTC, SharedConsumableConstraint(pool, 4, decrement_once=once)], **shape)
+    said = f"the job needs {needs} of licences, and 2 of them are left"
+    assert verdict_on_waiting(job, manager).line == f"Job j waits: {said}"
+
+
 def test_what_is_in_the_way_has_no_limits_of_hosts_that_nobody_can_have_more_of(manager):
     """Of a gang, for which a host of the scheduler's own has no room."""
     calculator = new_demand_calculator({"_mock_bindings": a_cluster(htc={SMALL: 0})})

@@ -202,7 +202,7 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
                 key = (reject.code, refusals.children)
                 return Found("NoAlternative", key, facts=[refusals.rejects()])
         case "SharedLimitReached":
-            return _empty_pool(reject)
+            return _empty_pool(*reject.facts)
         case "NoSuchNode":
             return no_such_node(str(reject.facts[0]), known, why.elsewhere)
         case "InvalidOption":
@@ -371,12 +371,16 @@ def _held(limit: HeldBack, bucket: NodeBucket) -> Found:
 def pool_cause(pool: SharedConstraint, request: Request) -> Found:
     """What jobs share, and there is too little of; never enough, where all of it would not do."""
     at_once = request.units if request.whole or request.per_node == 1 else 1
-    small = _small_pool(pool, 1 if pool.once else at_once)
+    at_once = 1 if pool.once else at_once
+    small = _small_pool(pool, at_once)
     if small is not None:
         return small
     reject, units = pool.reject(), request.units
     if reject is not None and reject.code == "SharedLimitReached":
-        return _empty_pool(reject)
+        name, left, wanted = reject.facts
+        if at_once > 1:  # one of them alone cannot start
+            wanted = Shown(pool.pools_and_amount()[1] * at_once, None)
+        return _empty_pool(name, left, wanted)
     if reject is not None:
         name, has, wanted = reject.facts
         text = f"{name} is {has}, and the job wants {wanted}"
@@ -402,8 +406,7 @@ def _small_pool(constraint: SharedConstraint, units: int) -> Found | None:
     return None
 
 
-def _empty_pool(reject: Reject) -> Found:
-    name, left, wanted = reject.facts
+def _empty_pool(name: object, left: object, wanted: object) -> Found:
     verb = "is" if str(left) == "1" else "are"
     text = f"the job needs {wanted} of {name}, and {left} of them {verb} left"
     return Found("PoolEmpty", (text,), text)
