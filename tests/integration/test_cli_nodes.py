@@ -154,7 +154,7 @@ def test_a_configuration_among_overrides_that_is_no_object(grid):
     assert said in grid.errors
     grid("create_nodes", "-S", "null", "-O", "null", "-d")
     grid("create_nodes", "-S", '{"autoscale": {"resources": 5}}', code=1)
-    assert "Configuration of the nodes: resources: expected an object, found 5" in grid.errors
+    assert "attributes of the nodes: resources: expected an object, found 5" in grid.errors
     assert not grid.cluster.nodes
 
 

@@ -48,12 +48,20 @@ def test_the_default_nodearray(site):
     assert site.nodes() == {"execute": 3}
 
 
-def test_a_configuration_that_no_pass_could_read(site):
-    """Is refused: its nodes were set aside, never deleted, and each pass started others."""
+@pytest.mark.parametrize(
+    ("key", "wrong", "said"),
+    [
+        ("Configuration", "role=train", "Configuration: expected an object, found 'role=train'"),
+        ("Configuration", {"autoscale": "no"}, "autoscale: expected an object, found 'no'"),
+        ("CoreCount", "many", "CoreCount: expected a number, found 'many'"),
+        ("Memory", "16g", "Memory: expected a number, found '16g'"),
+    ],
+)
+def test_attributes_that_no_pass_could_read(site, key, wrong, said):
+    """Are refused: the nodes were set aside, never deleted, and each pass started others."""
     autoscale.set("gpu", instancecount=1)
-    for wrong in ("role=train", {"autoscale": "no"}):
-        with pytest.raises(autoscale.RequestError, match="expected an object, found"):
-            autoscale.update([{"Name": "gpu", "TargetCount": 2, "Configuration": wrong}])
+    with pytest.raises(autoscale.RequestError, match=said):
+        autoscale.update([{"Name": "gpu", "TargetCount": 2, key: wrong}])
     site.later(60)
     assert site.nodes() == {"gpu": 1}
 

@@ -136,6 +136,22 @@ def resources_of(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
+def check_of_nodes(attributes: Mapping[str, Any]) -> None:
+    """ValueError for attributes by which no pass could read the nodes that have them: it would set
+    them aside, and start others in their place again and again."""
+    ht.with_sizes(resources_of(attributes))
+    readers: dict[str, Callable[[Any], object]] = {
+        "CoreCount": int,
+        "Memory": lambda value: ht.Memory(value, "g"),
+    }
+    for key, read in readers.items():
+        value = attributes.get(key)
+        try:
+            _ = value and read(value)
+        except (TypeError, ValueError, ArithmeticError):
+            raise ValueError(f"{key}: expected a number, found {value!r}") from None
+
+
 def values_of(
     records: Iterable[Mapping[str, Any]], keys: Sequence[str]
 ) -> Iterator[tuple[Any, ...]]:

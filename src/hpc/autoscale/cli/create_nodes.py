@@ -11,7 +11,7 @@ from typing import Any
 
 from hpc.autoscale.autoscaler.learning import stopping_limits
 from hpc.autoscale.ccbindings.creation_sets import plain_name
-from hpc.autoscale.ccbindings.modelbase import resources_of
+from hpc.autoscale.ccbindings.modelbase import check_of_nodes
 from hpc.autoscale.cli.argtypes import json_type
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.cluster import check_cluster
@@ -22,7 +22,6 @@ from hpc.autoscale.config.naming import group_or_none, is_placement_group
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.explaining.limit_words import reason_in_words
 from hpc.autoscale.explaining.refusals import limits_of_bucket
-from hpc.autoscale.hpctypes import with_sizes
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.node.bucket import NodeBucket
@@ -281,9 +280,9 @@ def _overrides(
             **software_configuration,
         }
     try:
-        with_sizes(resources_of(overrides))
-    except ValueError as error:  # no pass could read such nodes
-        raise AutoscaleError(f"Configuration of the nodes: {error}") from None
+        check_of_nodes(overrides)
+    except ValueError as error:
+        raise AutoscaleError(f"attributes of the nodes: {error}") from None
     return overrides
 
 

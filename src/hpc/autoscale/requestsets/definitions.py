@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from hpc.autoscale.ccbindings.modelbase import resources_of
+from hpc.autoscale.ccbindings.modelbase import check_of_nodes
 from hpc.autoscale.ccbindings.models import ClusterStatus, NodearrayBucketStatus
 from hpc.autoscale.errors import AutoscaleError, did_you_mean
-from hpc.autoscale.hpctypes import with_sizes
 
 DEFAULT_NODEARRAY = "execute"
 
@@ -133,11 +132,10 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
     return tuple(requests.values())
 
 
-def check_configuration(definition: Mapping[str, Any]) -> None:
-    """RequestError for a Configuration by which no pass could read the nodes: it would set them
-    aside, and start others in their place again and again."""
+def check_attributes(definition: Mapping[str, Any]) -> None:
+    """RequestError for attributes by which no pass could read the nodes."""
     try:
-        with_sizes(resources_of(definition))
+        check_of_nodes(definition)
     except ValueError as error:
         raise RequestError(f"nodearray {definition['Name']}: {error}") from None
 

@@ -14,7 +14,7 @@ from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.requestsets.definitions import (
     WANTED_KEYS,
     RequestError,
-    check_configuration,
+    check_attributes,
     merged,
     read_arrays,
 )
@@ -62,7 +62,7 @@ def completed(
 
     `arrays` can be read. `sets`: those that stand, and the one that this wish replaces.
     RequestError for an array that extends nothing or itself, or that another set has made of
-    another nodearray, and for a Configuration by which no node could be read.
+    another nodearray, and for attributes by which no node could be read.
     """
     known = _Known(request_set, sets)
     wished = [known.onto(definition) for definition in arrays]
@@ -77,7 +77,7 @@ def completed(
             raise RequestError(
                 f"nodearray {definition['Name']}: Extends: expected Dynamic: true beside it"
             )
-        check_configuration(definition)
+        check_attributes(definition)
         made.append(definition)
     known.check(made)
     return made
