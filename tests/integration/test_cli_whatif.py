@@ -354,6 +354,14 @@ def test_cases_side_by_side(site):
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
+def test_a_case_with_another_value_for_what_is_set_for_all(site):
+    """Goes before it, also where it is told what is asked: both values stood there, one of which
+    was not asked, and a single case had no name."""
+    text = site("whatif", "--set", "idle_timeout=5", "--case", "idle_timeout=9")
+    assert text.splitlines()[0] == "What if (case 1): idle_timeout=9"
+    assert site("whatif", "--set", "idle_timeout=5").startswith("What if: idle_timeout=5\n")
+
+
 def test_a_case_that_makes_no_sense(site):
     """None of them is tried."""
     site("whatif", "--case", "idle_timeout=5", "--case", "idel_timeout=5", code=2)

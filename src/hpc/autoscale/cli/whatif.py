@@ -83,7 +83,7 @@ class WhatIfCommands(CommandLine):
             raise CommandLineError("expected what would be different, as in --set idle_timeout=600")
         if number is not None and journal is None:
             raise CommandLineError("--pass: expected --journal with it, found none")
-        asked = [(*settings, *own) for own in cases] or [tuple(settings)]
+        asked = [_last_of_each((*settings, *own)) for own in cases] or [_last_of_each(settings)]
         try:
             others = [Otherwise(each) for each in asked]
             # all of them are looked at before the first is tried
@@ -136,6 +136,11 @@ class WhatIfCommands(CommandLine):
 _NOT_REMEMBERED = (
     "What the autoscaler remembered then is not in the journal: no node goes for being idle here."
 )
+
+
+def _last_of_each(settings: Sequence[str]) -> list[str]:
+    """Settings without those that later ones of the same key go before."""
+    return list({each.partition("=")[0].strip(): each for each in settings}.values())
 
 
 def _as_json(
@@ -200,7 +205,7 @@ def _lines(
     """The table, or one below the other where there are more cases than it has room for, and what
     still waits."""
     for name, settings in zip(names, asked, strict=True):
-        head = "What if" if len(names) == 1 else f"What if ({name})"
+        head = "What if" if name == "then" else f"What if ({name})"
         yield from wrapped(f"{head}: {on_one_line(', '.join(settings))}", width)
     label = max(0, min(_LABEL, width - 2 * _VALUE))
     at_once = max(1, (width - label) // _VALUE - 1)
