@@ -57,6 +57,34 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "Busy",
             "all that would do have other work",
         ),
+        # a node that there is not, of a job and of a gang
+        (
+            f"NoSuchNode: {F4} has no node whose node.name is 'x'; InvalidOption: {F8} has"
+            " node.name = 'htc-0', and 'x' is needed",
+            None,
+            "NoSuchNode",
+            "there is no node whose name is 'x'",
+        ),
+        (
+            f"NoSuchNode: {F8} has no node whose node.name is 'x'; {HAS.format(F4, 0, 'n', 1)}",
+            None,
+            "Busy",
+            "all that would do have other work, or are too small",
+        ),
+        (
+            f"GangTooLarge: {F4} could take 0 of the 3 nodes that must go together: NoSuchNode: has"
+            " no node whose node.name is 'x' (and 2 more alike)",
+            None,
+            "NoSuchNode",
+            "there is no node whose name is 'x'",
+        ),
+        (
+            f"GangTooLarge: {F4} could take 1 of the 3 nodes that must go together: NodesFull: has"
+            " 2 nodes, none of which has room for it",
+            None,
+            "Busy",
+            "all that would do have other work, or are too small",
+        ),
         # names are as users have them
         (
             f"InvalidOption: {F4} has my-kind = 'a = b', and 'c' is needed",

@@ -56,6 +56,13 @@ _TOGETHER = "that must go together"
 _GANG = re.compile(
     rf"could take (\d+) of the (\d+ \w+) {_TOGETHER}(?:: NoCapacity: {_NO_ROOM}(.*))?"
 )
+# what kept a gang out of a bucket other than limits is said as of any other job
+_GANG_NOWHERE = re.compile(
+    r"GangTooLarge: (NodeBucket\([^)]*\)) could take"
+    rf" (?:0 of the \d+ \w+ {_TOGETHER}: (?!NoCapacity)"
+    rf"|\d+ of the \d+ \w+ {_TOGETHER}: (?=NodesFull))([A-Za-z]+): "
+)
+_NO_NODE = re.compile(r"has no node whose (?:node\.)?(.+)")
 _USE = re.compile(
     r"(?P<name>.+) has (?P<nodes>(?P<used>\d+) of (?P<most>\d+) nodes?)?(?: and )?"
     r"(?P<cores>\d+ of \d+ cores?)? in use(?: or planned"
@@ -132,7 +139,7 @@ def nearest_noted(reason: object, limit: object = None) -> NotedCause:
     if not said:
         return NotedCause("Unexplained", NOT_KNOWN)
     said = re.sub(ASKED_BUCKET, r"NodeBucket(nodearray=\1, vm_size=\2)", _GUESS.sub("", said))
-    parts = _parts(said)
+    parts = _parts(_GANG_NOWHERE.sub(r"\2: \1 ", said))
     found = list(map(_limit, parts)) if limit else list(_causes(parts))
     # of those that are as near, the first
     return min(found, key=lambda each: (bool(each.is_never), CODES[each.code].nearness))
@@ -204,6 +211,10 @@ def _causes(parts: Sequence[str]) -> Iterator[NotedCause]:
             others.append(part)
         else:
             by_code.setdefault(match["code"], []).append(match)
+    if "NoSuchNode" in by_code and by_code.keys() - {"NoSuchNode", "InvalidOption"}:
+        # a bucket that has the node says what that lacks
+        yield NotedCause(*SAID["NodesFull"])
+        return
     if by_code.keys() == {"InvalidOption", "InsufficientResource"} and all(
         part.startswith(_ASKED) for part in others
     ):
@@ -299,6 +310,11 @@ def _lacking(texts: Sequence[str], are_all: bool) -> Iterator[NotedCause]:
             yield NotedCause("OtherValue", f"new nodes have no {name}")
 
 
+def _no_such_node(texts: Sequence[str], _are_all: bool) -> Iterator[NotedCause]:
+    for (name,) in dict.fromkeys(_read(_NO_NODE, texts)):
+        yield NotedCause("NoSuchNode", f"there is no node whose {name}")
+
+
 def _other_value(texts: Sequence[str], are_all: bool) -> Iterator[NotedCause]:
     found: dict[tuple[str, str], dict[str, None]] = {}
     for name, has, wanted in _read(_OTHER, texts):
@@ -324,6 +340,7 @@ _MADE_OF: Mapping[str, Callable[[Sequence[str], bool], Iterator[NotedCause]]] = 
     "InsufficientResource": _too_large,
     "UndefinedResource": _lacking,
     "InvalidOption": _other_value,
+    "NoSuchNode": _no_such_node,
 }
 _CODES = {
     "CapacityFailureBackoff": "CapacityBackoff",
