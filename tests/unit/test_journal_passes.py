@@ -144,7 +144,8 @@ def test_what_could_not_be_read_is_not_known(
     assert said == [["8", "1"], ["?", "1"], ["?", "?"], ["8", "1"]]
     rows = shown(capsys, tmp_path, "show").out.splitlines()[1:]
     assert [row.split()[4] == "?" for row in rows] == [False, False, True, False]
-    assert "no nodes, no jobs, no hosts" in shown(capsys, tmp_path, "show", "--pass", "3").out
+    printed = shown(capsys, tmp_path, "show", "--pass", "3").out
+    assert "read: nodes unknown, jobs unknown, hosts unknown\n" in printed
     for one, other in (("1", "3"), ("3", "4")):
         said = shown(capsys, tmp_path, "diff", "--of", one, other).out.split("decided")[0]
         assert said.splitlines()[1:] == []

@@ -119,7 +119,7 @@ def _read(record: PassRecord) -> Iterable[str]:
     """What a pass has read, and what it could not."""
     for name in ("nodes", "jobs", "hosts"):
         if name in record.unread:
-            yield f"no {name}"
+            yield f"{name} unknown"
         else:
             yield counted(len(getattr(record, name)), name.removesuffix("s"))
 
