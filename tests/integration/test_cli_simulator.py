@@ -454,19 +454,26 @@ os.execv(sys.executable, [sys.executable, "-m", "hpc.autoscale.cli", *sys.argv[1
 """
 
 
+def signalled(site, simulator, endpoint, number, *words, seconds=1):
+    """A command that gets a signal while it waits for an answer: its exit code, and stderr."""
+    simulator.faults.add("latency", endpoint=endpoint, seconds=seconds, times=1)
+    process = site.start(*words)
+    try:
+        until(lambda: simulator.faults.report()[0]["fired"], 30)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    return process.returncode, err
+
+
 def test_a_signal_in_the_middle_of_a_listing(site, simulator):
     """The pass goes on with the answer: its nodes are created."""
     site.jobs(a=3)
-    simulator.faults.add("latency", endpoint="get_nodes", seconds=1, times=1)
-    loop = site.start("autoscale", "--interval", "60")
-    try:
-        until(lambda: simulator.faults.report()[0]["fired"], 30)
-        loop.send_signal(signal.SIGHUP)
-        _, err = loop.communicate(timeout=30)
-    finally:
-        loop.kill()
-        loop.wait()
-    assert (loop.returncode, "3 created" in err) == (0, True), err
+    loop = ("autoscale", "--interval", "60")
+    code, err = signalled(site, simulator, "get_nodes", signal.SIGHUP, *loop)
+    assert (code, "3 created" in err) == (0, True), err
     SingletonFileLock(str(site.home / "lock.file")).unlock()
 
 
@@ -528,16 +535,9 @@ def test_ctrl_c_at_a_terminal_is_answered(site, simulator, words):
 def test_a_create_that_is_interrupted_says_that_nobody_knows(site, simulator):
     """And where to look; the next pass asks."""
     site.jobs(a=3)
-    simulator.faults.add("latency", endpoint="create_nodes", seconds=3, times=1)
-    create = site.start("create_nodes", "-n", "2")
-    try:
-        until(lambda: simulator.faults.report()[0]["fired"], 30)
-        create.send_signal(signal.SIGINT)
-        _, err = create.communicate(timeout=30)
-    finally:
-        create.kill()
-        create.wait()
-    assert create.returncode == 130
+    command = ("create_nodes", "-n", "2")
+    code, err = signalled(site, simulator, "create_nodes", signal.SIGINT, *command, seconds=10)
+    assert code == 130
     assert "interrupted: `azscale requests` has what may be carried out all the same" in err
     assert "create_nodes" in site("requests")
 
