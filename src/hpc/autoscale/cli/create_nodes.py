@@ -246,10 +246,11 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
     arrays = dict.fromkeys(bucket.nodearray for bucket in buckets)
     if nodearray and nodearray not in arrays:
         check_is_read(nodearray, node_mgr)
-        known = [p for p in node_mgr.problems if p.startswith(f"nodearray {nodearray}:")]
+        about = f"nodearray {nodearray}: "
+        known = [p.removeprefix(about) for p in node_mgr.problems if p.startswith(about)]
         known += why_unusable(node_mgr, "nodearray", nodearray)
         if known:
-            raise AutoscaleError(f"{cluster}: {'; '.join(known)}")
+            raise AutoscaleError(f"{cluster}, {about}{'; '.join(known)}")
         raise MistakenWord(
             f"{cluster} has no nodearray {nodearray!r}: expected one of"
             f" {', '.join(arrays) or 'none'}{did_you_mean(nodearray, arrays)}"
