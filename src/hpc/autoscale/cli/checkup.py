@@ -24,7 +24,7 @@ from hpc.autoscale.cli import server_checks
 from hpc.autoscale.cli.checking import BY_ITS_CODE, check_alone, check_with_cluster
 from hpc.autoscale.cli.drivers import GenericDriver
 from hpc.autoscale.cli.site import CheckState, Observation, Site, failed, ok, warning
-from hpc.autoscale.cli.standing import look_at_loop
+from hpc.autoscale.cli.standing import look_at_passes
 from hpc.autoscale.cli.standing_text import error_in_words, passes_in_words
 from hpc.autoscale.cli.state_checks import damaged_files
 from hpc.autoscale.errors import ConfigurationException, counted, one_line, one_line_and_where
@@ -243,8 +243,7 @@ def _state(site: Site) -> Iterator[Observation]:
 
 
 def _passes(site: Site) -> Iterator[Observation]:
-    lock = lock_state(site.config, site.files.get("lock_file"), False)
-    loop = look_at_loop(site.config, site.home(site.config), lock)
+    loop = look_at_passes(site.config, site.home(site.config))
     error, said = error_in_words(loop), passes_in_words(loop)
     if loop.last_pass is None:
         yield ok("none is known of")

@@ -96,17 +96,13 @@ class FailedNode:
 
 
 @dataclass(frozen=True)
-class LoopStanding:
-    """How the loop of a site stands at a time: what is known of it without asking its cluster or
-    its scheduler. `clusters`: names with where they are. `last_pass` is when the last pass ended,
-    `next_pass` when the next one of its loop is due: unix times, None when unknown, `next_pass`
-    also when no loop made the last one. `last_end`: how the last one ended, None when unknown.
-    `loop_is_gone`: the process of the loop that made it has ended, as far as that is seen from
-    here."""
+class PassStanding:
+    """How the passes of a site stand at a time. `last_pass` is when the last one ended, `next_pass`
+    when the next one of its loop is due: unix times, None when unknown, `next_pass` also when no
+    loop made the last one. `last_end`: how the last one ended, None when unknown. `loop_is_gone`:
+    the process of the loop that made it has ended, as far as that is seen from here."""
 
     at: float
-    clusters: Mapping[str, str]
-    lock: LockState
     last_pass: float | None
     next_pass: float | None
     last_end: PassEnd | None
@@ -116,6 +112,15 @@ class LoopStanding:
     def is_late(self) -> bool:
         """Whether the loop should have made another pass by now."""
         return self.next_pass is not None and self.at - self.next_pass > _MAY_BE_LATE
+
+
+@dataclass(frozen=True)
+class LoopStanding(PassStanding):
+    """How the loop of a site stands at a time: what is known of it without asking its cluster or
+    its scheduler. `clusters`: names with where they are."""
+
+    clusters: Mapping[str, str]
+    lock: LockState
 
 
 @dataclass(frozen=True)
@@ -165,6 +170,24 @@ class Noted:
     updates: Sequence[float] = ()
 
 
+def look_at_passes(
+    config: Mapping[str, Any],
+    home: str,
+    updates: Sequence[float] = (),
+    at: float | None = None,
+) -> PassStanding:
+    """How the passes of a site stand, by its files in `home`, at a time (None: now). `updates`:
+    when the node history was written."""
+    last, following, end = _passes(config, home, updates)
+    return PassStanding(
+        at=clock.time() if at is None else at,
+        last_pass=last,
+        next_pass=following,
+        last_end=end,
+        loop_is_gone=end is not None and _is_gone(end.loop),
+    )
+
+
 def look_at_loop(
     config: Mapping[str, Any],
     home: str,
@@ -172,18 +195,9 @@ def look_at_loop(
     updates: Sequence[float] = (),
     at: float | None = None,
 ) -> LoopStanding:
-    """How the loop of a site stands, by its files in `home`, at a time (None: now). `updates`: when
-    the node history was written."""
-    last, following, end = _passes(config, home, updates)
-    return LoopStanding(
-        at=clock.time() if at is None else at,
-        clusters=_clusters(config),
-        lock=lock,
-        last_pass=last,
-        next_pass=following,
-        last_end=end,
-        loop_is_gone=end is not None and _is_gone(end.loop),
-    )
+    """How the loop of a site stands; what is given as for `look_at_passes`."""
+    passes = look_at_passes(config, home, updates, at)
+    return LoopStanding(**vars(passes), clusters=_clusters(config), lock=lock)
 
 
 def look(

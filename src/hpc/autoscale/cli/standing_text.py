@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from hpc.autoscale.cli.standing import STATES, LimitStanding, LoopStanding, Standing
+from hpc.autoscale.cli.standing import (
+    STATES,
+    LimitStanding,
+    LoopStanding,
+    PassStanding,
+    Standing,
+)
 from hpc.autoscale.clock import in_utc
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.limit_words import limit_in_words
@@ -154,13 +160,13 @@ def _said_of_lock(lock: LockState) -> str:
     return on_one_line(f"lock {lock}" + (": no loop is in a pass" if is_plainly_free else ""))
 
 
-def _said_of_error(loop: LoopStanding, width: int) -> Iterator[Line]:
+def _said_of_error(loop: PassStanding, width: int) -> Iterator[Line]:
     text = error_in_words(loop)
     for line in wrapped(text, width - 2, most=3) if text else ():
         yield Line(f"  {line}", "bad")
 
 
-def error_in_words(loop: LoopStanding) -> str:
+def error_in_words(loop: PassStanding) -> str:
     """What went wrong in the last pass, and when there was a good one; empty where all was well."""
     end = loop.last_end
     if end is None or not end.error:
@@ -171,7 +177,7 @@ def error_in_words(loop: LoopStanding) -> str:
     return text
 
 
-def passes_in_words(loop: LoopStanding) -> str:
+def passes_in_words(loop: PassStanding) -> str:
     """The last pass and the next one, in words."""
     if loop.last_pass is None:
         return "no pass so far"
