@@ -83,7 +83,7 @@ class WhatIfCommands(CommandLine):
             raise CommandLineError("expected what would be different, as in --set idle_timeout=600")
         if number is not None and journal is None:
             raise CommandLineError("--pass: expected --journal with it, found none")
-        asked = [_last_of_each((*settings, *own)) for own in cases] or [_last_of_each(settings)]
+        asked = [(*settings, *own) for own in cases] or [tuple(settings)]
         try:
             others = [Otherwise(each) for each in asked]
             # all of them are looked at before the first is tried
@@ -108,7 +108,7 @@ class WhatIfCommands(CommandLine):
             print()
             return
         names = [f"case {i}" for i in range(1, len(then) + 1)] if cases else ["then"]
-        for line in _lines(now, then, names, asked, screen_width()):
+        for line in _lines(now, then, names, others, screen_width()):
             print(line)
         if note:
             print(f"\n{note}")
@@ -136,11 +136,6 @@ class WhatIfCommands(CommandLine):
 _NOT_REMEMBERED = (
     "What the autoscaler remembered then is not in the journal: no node goes for being idle here."
 )
-
-
-def _last_of_each(settings: Sequence[str]) -> list[str]:
-    """Settings without those that later ones of the same key go before."""
-    return list({each.partition("=")[0].strip(): each for each in settings}.values())
 
 
 def _as_json(
@@ -199,14 +194,14 @@ def _lines(
     now: _Case,
     then: Sequence[_Case],
     names: Sequence[str],
-    asked: Sequence[Sequence[str]],
+    others: Sequence[Otherwise],
     width: int,
 ) -> Iterator[str]:
     """The table, or one below the other where there are more cases than it has room for, and what
     still waits."""
-    for name, settings in zip(names, asked, strict=True):
+    for name, other in zip(names, others, strict=True):
         head = "What if" if name == "then" else f"What if ({name})"
-        yield from wrapped(f"{head}: {on_one_line(', '.join(settings))}", width)
+        yield from wrapped(f"{head}: {on_one_line(', '.join(other.written.values()))}", width)
     label = max(0, min(_LABEL, width - 2 * _VALUE))
     at_once = max(1, (width - label) // _VALUE - 1)
     for first in range(0, len(then), at_once):

@@ -46,13 +46,15 @@ class SettingError(CommandLineError):
 
 
 class Otherwise:
-    """The settings of a question. `limits`: those that are about what the server says, by key."""
+    """The settings of a question, of each key the last. `given`: their values by key, `written`:
+    how each was given; `limits`: those that are about what the server says, by key."""
 
     def __init__(self, settings: Iterable[str]) -> None:
         self.limits: dict[str, int | bool] = {}
         self._keys: dict[str, Any] = {}
         self._prices: dict[str, float] = {}
         self.given: dict[str, Any] = {}
+        self.written: dict[str, str] = {}
         for setting in settings:
             self._read(setting)
 
@@ -95,7 +97,7 @@ class Otherwise:
         except (ValueError, RecursionError):  # nested too deeply
             value = text
         kind, _, rest = key.partition(".")
-        self.given[key] = value
+        self.given[key], self.written[key] = value, setting
         if kind == "price" and rest:
             self._prices[rest] = _dollars(key, value)
         elif kind in ("quota", "nodearray", "cluster") and rest:
