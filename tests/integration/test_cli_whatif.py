@@ -360,6 +360,9 @@ def test_a_case_with_another_value_for_what_is_set_for_all(site):
     text = site("whatif", "--set", "idle_timeout=5", "--case", "idle_timeout=9")
     assert text.splitlines()[0] == "What if (case 1): idle_timeout=9"
     assert site("whatif", "--set", "idle_timeout=5").startswith("What if: idle_timeout=5\n")
+    most = "nodearray.htc.max_count"
+    site("whatif", "--set", f"{most}=few", "--case", f"{most}=9", code=2)
+    assert f"{most}: expected" in site.errors
 
 
 def test_a_case_that_makes_no_sense(site):
