@@ -49,7 +49,7 @@ def sorted_out(records, assume_hostnames=False):
     config = {"assume_standalone_hostnames": assume_hostnames}
     sorted_records = NodeRecords(config, records)
     classes, usable = sorted_records.listed("htc", a_definition(), None)
-    return classes, usable, sorted_records.problems
+    return classes, usable, [why for _, why in sorted_records.unusable]
 
 
 def made_of(classes, records):
@@ -111,7 +111,7 @@ def test_a_record_that_cannot_be_used_is_set_aside():
     members = [[a_record("htc-10"), bad], [garbled, a_record("htc-3")]]
     classes, usable, problems = listed(a_definition(), members)
     assert names(made_of(classes, usable)) == ["htc-3", "htc-10"]
-    assert [problem.split(":")[0] for problem in problems] == ["node htc-2", "node htc-4"]
+    assert [why.split(":")[0] for _, why in problems] == ["node htc-2", "node htc-4"]
 
 
 @pytest.fixture

@@ -132,16 +132,19 @@ class Holds:
     def _learn_from_nodes(
         self, listed: Listed, by_place: Mapping[Place, NodeBucket], now: float
     ) -> None:
+        bad: dict[Subject, list[tuple[FailureKind, str]]] = defaultdict(list)
+        unusable = {str(record.get("NodeId")): (record, why) for record, why in listed.unusable}
+        self._note_unusable(unusable, by_place, bad)
         self._note_sent(listed, now)
         boots = self._memory.boots
-        booting = {str(record.get("NodeId")): record for record in listed.booting}
-        failed = {str(record.get("NodeId")): record for record in listed.failed}
-        evicted = {str(record.get("NodeId")): record for record in listed.unavailable}
-        here = booting.keys() | failed.keys() | evicted.keys()
+        booting, failed, evicted = (
+            {i: each for each in records if (i := str(each.get("NodeId"))) not in unusable}
+            for records in (listed.booting, listed.failed, listed.unavailable)
+        )
+        here = booting.keys() | failed.keys() | evicted.keys() | unusable.keys()
         gone = [each for each in boots if each not in here]
         records = listed.find(gone) if gone else {}
         good = self._note_booting(booting, by_place, now)
-        bad: dict[Subject, list[tuple[FailureKind, str]]] = defaultdict(list)
         for node_id, record in failed.items():
             seen = boots.get(node_id)
             facts = self._facts_of(record, by_place)
@@ -166,6 +169,27 @@ class Holds:
             if record or boots[node_id].up_at or abs(now - boots[node_id].since) > _ABSENT:
                 self._end_boot(node_id, record, by_place, good, bad)
         self._judge(good, bad, now)
+
+    def _note_unusable(
+        self,
+        unusable: Mapping[str, tuple[Record, str]],
+        by_place: Mapping[Place, NodeBucket],
+        bad: dict[Subject, list[tuple[FailureKind, str]]],
+    ) -> None:
+        """Nodes that were asked for, and of whose records none can be made. They take no work, so
+        that others would be asked for in their place in each pass: such a node is a boot that
+        failed, once, in each bucket that it may be of."""
+        sent = self._memory.sent
+        for node_id, (record, why) in unusable.items():
+            seen = self._memory.boots.get(node_id)
+            if seen is None and (request_id := str(record.get("RequestId"))) in sent:
+                seen = Boot(sent[request_id])
+            if seen is None or seen.up_at or seen.has_failed:
+                continue
+            self._note_boot(node_id, seen._replace(has_failed=True))
+            buckets = (b for place, b in by_place.items() if _may_be_at(place, record))
+            for about in {subject(Reach.BUCKET, facts_of(each)) for each in buckets}:
+                bad[about].append((FailureKind.BOOT, plain(why)))
 
     def _note_sent(self, listed: Listed, now: float) -> None:
         """The nodes of a create boot, also where nobody was told of them, until they are listed as
@@ -532,6 +556,14 @@ class Holds:
                 return None
             self._facts[place] = facts_of(bucket)
         return self._facts[place]
+
+
+def _may_be_at(place: Place, record: Record) -> bool:
+    """Whether a node may be there, as far as its record says where it is."""
+    array, size = record.get("Template"), record.get("MachineType")
+    if array and isinstance(array, str) and array_in(record) != place[0]:
+        return False
+    return not (size and isinstance(size, str)) or size.lower() == place[1].lower()
 
 
 def _record_of(boot: Boot) -> Record:

@@ -21,6 +21,7 @@ class Listed(NamedTuple):
     find: gives the records of NodeIds, by NodeId.
     unavailable: nodes that cannot be used any more, as spot nodes about to be evicted.
     made_by: gives the records of the nodes that requests have made, by the ids of the requests.
+    unusable: records of which no node can be made, each with why. Some are among the others, too.
     """
 
     booting: Sequence[Record]
@@ -28,3 +29,4 @@ class Listed(NamedTuple):
     find: Callable[[Collection[str]], Mapping[str, Record]]
     unavailable: Sequence[Record] = ()
     made_by: Callable[[Collection[str]], Sequence[Record]] = _none_of
+    unusable: Sequence[tuple[Record, str]] = ()

@@ -110,9 +110,9 @@ class Built:
         in_state, find = self._records.in_state, self._records.find
         self.listed = Listed(
             *(in_state(*BOOTING), in_state("Failed"), find),
-            *(in_state("Unavailable"), self._records.made_by),
+            *(in_state("Unavailable"), self._records.made_by, self._records.unusable),
         )
-        self.problems.extend(self._records.problems)
+        self.problems.extend(problem for _, problem in self._records.unusable)
         for problem in self.problems:
             logging.warning("%s", problem)
 

@@ -57,13 +57,13 @@ class _Alike(list[Record]):
 
 
 class NodeRecords:
-    """All usable records of a cluster, indexed once; VM sizes have no case. `problems` says which
-    were set aside and why; `leaving` has the ids and the short host names, in lower case, of nodes
-    that are going, or are gone and still listed."""
+    """All usable records of a cluster, indexed once; VM sizes have no case. `unusable` are those
+    that were set aside, each with why; `leaving` has the ids and the short host names, in lower
+    case, of nodes that are going, or are gone and still listed."""
 
     def __init__(self, config: Mapping[str, Any], records: Sequence[Record]) -> None:
         self._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
-        self.problems: list[str] = []
+        self.unusable: list[tuple[Record, str]] = []
         self.names: list[str] = []
         self.leaving: set[str] = set()
         self.sorts: list[_Alike] = []
@@ -116,9 +116,8 @@ class NodeRecords:
             # a node that was never given a target is ordinary
             logging.debug("node %s has no TargetState: left alone", name)
             return
-        self.problems.append(
-            f"node {name or '?'}: set aside, expected a text in its {', '.join(wrong)}"
-        )
+        problem = f"node {name or '?'}: set aside, expected a text in its {', '.join(wrong)}"
+        self.unusable.append((record, problem))
 
     def of_nodearray(self, nodearray: str) -> list[tuple[Record, int]]:
         """The records of a nodearray: one of each sort, and how many there are."""
@@ -168,8 +167,8 @@ class NodeRecords:
         """Nodes of one size and placement group that nobody has: their classes and records."""
         key = (nodearray, definition.vm_size.lower())
         members = () if key in self._placed else self._members.get(key, {}).get(group, ())
-        classes, records, problems = listed(definition, members, self._assume_hostnames)
-        self.problems.extend(problems)
+        classes, records, unusable = listed(definition, members, self._assume_hostnames)
+        self.unusable.extend(unusable)
         return classes, records
 
 
@@ -177,16 +176,16 @@ def listed(
     definition: NodeDefinition,
     members: Sequence[Sequence[Record]],
     assume_hostnames: bool = False,
-) -> tuple[list[NodeClass], list[Record], list[str]]:
+) -> tuple[list[NodeClass], list[Record], list[tuple[Record, str]]]:
     """Nodes in order, htc-2 before htc-10: the class of each, its record, and which records cannot
-    be used.
+    be used, each with why.
 
     `members`: records, each list of records that differ in names and configurations only. Nobody
     has looked at the nodes yet; what they have in common is worked out once for each class.
     """
     classes: list[NodeClass] = []
     usable: list[Record] = []
-    problems: list[str] = []
+    unusable: list[tuple[Record, str]] = []
     known: dict[object, NodeClass] = {}
 
     def identify(own: dict[str, Any], record: Record) -> None:
@@ -209,12 +208,12 @@ def listed(
                 sample = node_from(record, definition, assume_hostnames)
                 found = known[key] = NodeClass(sample, identify=identify, _hostname=None)
         except GARBLED as e:
-            name = record["Name"]
-            problems.append(f"node {name}: set aside, its record cannot be used: {why(e)}")
+            problem = f"node {record['Name']}: set aside, its record cannot be used: {why(e)}"
+            unusable.append((record, problem))
             continue
         classes.append(found)
         usable.append(record)
-    return classes, usable, problems
+    return classes, usable, unusable
 
 
 def _class_key(record: Record, number: int) -> object:
