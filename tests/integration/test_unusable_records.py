@@ -10,6 +10,7 @@ GARBLED = [
     {"MachineType": 7},
     {"MachineType": None},
     {"Status": ["Ready"]},
+    {"TargetState": None},
     {"Configuration": 5},
     {"CoreCount": "many"},
 ]

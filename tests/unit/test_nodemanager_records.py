@@ -49,7 +49,7 @@ def sorted_out(records, assume_hostnames=False):
     config = {"assume_standalone_hostnames": assume_hostnames}
     sorted_records = NodeRecords(config, records)
     classes, usable = sorted_records.listed("htc", a_definition(), None)
-    return classes, usable, [why for _, why in sorted_records.unusable]
+    return classes, usable, sorted_records.problems
 
 
 def made_of(classes, records):

@@ -112,7 +112,7 @@ class Built:
             *(in_state(*BOOTING), in_state("Failed"), find),
             *(in_state("Unavailable"), self._records.made_by, self._records.unusable),
         )
-        self.problems.extend(problem for _, problem in self._records.unusable)
+        self.problems.extend(self._records.problems)
         for problem in self.problems:
             logging.warning("%s", problem)
 

@@ -58,11 +58,13 @@ class _Alike(list[Record]):
 
 class NodeRecords:
     """All usable records of a cluster, indexed once; VM sizes have no case. `unusable` are those
-    that were set aside, each with why; `leaving` has the ids and the short host names, in lower
-    case, of nodes that are going, or are gone and still listed."""
+    that were set aside, each with why, and `problems` says so of all but nodes without a target;
+    `leaving` has the ids and the short host names, in lower case, of nodes that are going, or are
+    gone and still listed."""
 
     def __init__(self, config: Mapping[str, Any], records: Sequence[Record]) -> None:
         self._assume_hostnames = bool(config.get("assume_standalone_hostnames"))
+        self.problems: list[str] = []
         self.unusable: list[tuple[Record, str]] = []
         self.names: list[str] = []
         self.leaving: set[str] = set()
@@ -112,12 +114,13 @@ class NodeRecords:
     def _set_aside(self, record: Record) -> None:
         wrong = [key for key in _NEEDED if not (record.get(key) and isinstance(record[key], str))]
         name = record.get("Name")
+        problem = f"node {name or '?'}: set aside, expected a text in its {', '.join(wrong)}"
+        self.unusable.append((record, problem))
         if wrong == ["TargetState"] and not record.get("TargetState"):
             # a node that was never given a target is ordinary
             logging.debug("node %s has no TargetState: left alone", name)
             return
-        problem = f"node {name or '?'}: set aside, expected a text in its {', '.join(wrong)}"
-        self.unusable.append((record, problem))
+        self.problems.append(problem)
 
     def of_nodearray(self, nodearray: str) -> list[tuple[Record, int]]:
         """The records of a nodearray: one of each sort, and how many there are."""
@@ -169,6 +172,7 @@ class NodeRecords:
         members = () if key in self._placed else self._members.get(key, {}).get(group, ())
         classes, records, unusable = listed(definition, members, self._assume_hostnames)
         self.unusable.extend(unusable)
+        self.problems.extend(problem for _, problem in unusable)
         return classes, records
 
 
