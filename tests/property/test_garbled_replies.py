@@ -1,8 +1,8 @@
 """A loop over a server whose replies are garbled in one place, from some pass on and for good.
 
 Jobs start on nodes that are up, run, and end; others come. Whatever the loop makes of what it is
-told, it must not delete a node on which a job runs, nor make node after node. The place, what stands
-there and when that begins are drawn; more of them with GARBLED_REPLIES.
+told, it must not delete a node on which a job runs, nor make node after node. The place, what
+stands there and when that begins are drawn; more of them with GARBLED_REPLIES.
 """
 
 import copy

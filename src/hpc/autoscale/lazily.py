@@ -7,19 +7,22 @@ under `TYPE_CHECKING`, for type checkers, and sets its `__getattr__` to what `of
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 
 def offered(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
     """A `__getattr__` for a package. `where` gives the module, within the package, of each name.
 
-    `from package import *` has these names too, beside all others that are public.
+    `from package import *` has these names too, beside all others that are public; modules are
+    left out, as which of them there are depends on what was asked for.
     """
 
     def find(name: str) -> Any:
         if name == "__all__":
             there = vars(sys.modules[package])
-            return [*(known for known in there if not known.startswith("_")), *where]
+            own = (known for known in there if not isinstance(there[known], ModuleType))
+            return sorted({*where, *(known for known in own if not known.startswith("_"))})
         module = where.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
