@@ -325,6 +325,23 @@ def test_gpus_partition_and_dependencies_of_sacct(tmp_path: Path) -> None:
     assert job.think is None
 
 
+@pytest.mark.parametrize(
+    ("said", "gpus"),
+    [
+        ("cpu=8,gres/gpu:a100=2", 2),
+        ("cpu=8,gres/gpu:a100=2,gres/gpu:v100=1,gres/gpumem=80G", 3),
+        ("cpu=8,gres/gpu=0,gres/gpu:a100=0", 0),
+        ("cpu=8,gres/gpu:a100=many", None),
+        ("cpu=8,mem=4G", None),
+    ],
+)
+def test_gpus_of_sacct_where_only_kinds_are_counted(
+    tmp_path: Path, said: str, gpus: int | None
+) -> None:
+    """AccountingStorageTRES may have gres/gpu:a100 alone."""
+    assert read(tmp_path / "jobs", sacct(AllocTRES=said)).jobs[0].gpus == gpus
+
+
 def test_tasks_of_an_array_of_sacct_are_named_with_it(tmp_path: Path) -> None:
     text = sacct(JobID="12_3", Dependency="afterok:10_*(unfulfilled),aftercorr:11")
     (job,) = read(tmp_path / "jobs", text).jobs

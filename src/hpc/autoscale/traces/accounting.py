@@ -92,11 +92,10 @@ def _sacct_job(number: int, row: Mapping[str, str], set_aside: SetAside) -> Trac
     memory = _size(tres.get("mem", ""))
     if memory is None:
         memory = _size(row.get("reqmem", ""), cores, max(nodes, 1))
-    gpus = tres.get("gres/gpu", "")
     array, _, task = row["jobid"].partition("_")
     asked = {
         "memory": memory,
-        "gpus": _whole(gpus),
+        "gpus": _gpus(tres),
         "partition": row.get("partition", ""),
         "after": _after(row.get("dependency", ""), task),
         "array": array if task else "",
@@ -112,6 +111,14 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
     for each in text.split(","):
         name, _, amount = each.partition("=")
         yield name.strip().lower(), amount.strip()
+
+
+def _gpus(tres: Mapping[str, str]) -> int | None:
+    """How many GPUs: all of them, else those of each kind, as where a site counts only kinds."""
+    names = [name for name in tres if name.startswith("gres/gpu:")]
+    said = (tres[name] for name in (["gres/gpu"] if "gres/gpu" in tres else names))
+    counts = [count for amount in said if (count := _whole(amount)) is not None]
+    return sum(counts) if counts else None
 
 
 # -- PBS
