@@ -131,6 +131,12 @@ def test_the_output_of_sacct(tmp_path: Path) -> None:
     ]
 
 
+def test_times_of_sacct_may_be_seconds(tmp_path: Path) -> None:
+    """With SLURM_TIME_FORMAT=%s it prints them so."""
+    times = {"Submit": "1767225600", "Start": "1767225660", "End": "1767229260"}
+    assert read(tmp_path / "seconds", sacct(**times)).jobs == read(tmp_path / "iso", sacct()).jobs
+
+
 def test_sacct_without_a_column_that_is_needed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         TraceError, match=r"expected a column submit .*did you mean 'submitt'.*--fo"

@@ -291,11 +291,13 @@ def _after(text: str, task: str = "") -> tuple[str, ...]:
 
 
 def _iso(text: str) -> float | None:
+    """Unix seconds of a time such as 2026-01-01T00:00:00, or of a number of them, as sacct prints
+    with SLURM_TIME_FORMAT=%s."""
     try:
         given = datetime.fromisoformat(text.strip())
         return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
     except (OverflowError, ValueError):  # the latter also for the year 0, of a zone
-        return None
+        return _whole(text.strip())
 
 
 def _pbs_time(text: str | None) -> float | None:
