@@ -110,6 +110,18 @@ def test_bad_lines_are_counted_and_named_and_stop_nothing(tmp_path: Path) -> Non
     ]
 
 
+def test_parts_of_a_job_that_was_interrupted_are_no_jobs(tmp_path: Path) -> None:
+    """The standard has a line for the whole of it as well: status 2 to 4 are its parts."""
+    whole, first, last = (
+        f"7 {submit} 5 {run} 4 -1 -1 4 600 -1 {status} 3 1 -1 1 -1 -1 -1\n"
+        for submit, run, status in ((50, 300, 1), (50, 100, 2), (-1, 200, 3))
+    )
+    trace = read(tmp_path / "log", HEADER + whole + first + last)
+    assert [job.seconds for job in trace.jobs] == [300.0]
+    (said,) = trace.set_aside.sentences()
+    assert said.startswith("2 lines set aside: it is a part of a job that was interrupted")
+
+
 SACCT = """JobID|User|Submit|Start|End|NNodes|NCPUS|Timelimit|State
 12|ann|2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T01:01:00|2|16|1-02:00:00|COMPLETED
 12.batch||2026-01-01T00:01:00|2026-01-01T00:01:00|2026-01-01T01:01:00|1|8||COMPLETED

@@ -3,7 +3,8 @@
 A line is a job with 18 numbers; some logs have more fields after them. Lines that begin with `;`
 are the header. A value of -1 is unknown. Fields, counted from 1: 1 number, 2 submit time, 3 wait
 time, 4 run time, 5 processors, 8 processors requested, 9 time requested, 10 memory requested (in kB
-for each processor), 12 user, 15 queue, 16 partition, 17 the job before, 18 think time after that.
+for each processor), 11 status, 12 user, 15 queue, 16 partition, 17 the job before, 18 think time
+after that.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from hpc.autoscale.traces.workload import (
 FIELDS = 18
 # logs of MetaCentrum have fields after those: nodes, the name of the queue, what was asked of PBS
 _QUEUE_NAME = 19
+# what ran between two interruptions; the whole job has a line of its own, with another status
+_STATUS_OF_PARTS = (2, 3, 4)
 _STATEMENT = re.compile(r";\s*([A-Za-z][\w ]*?)\s*:\s*(.*?)\s*$")
 
 
@@ -92,6 +95,9 @@ def _job(number: int, text: str, set_aside: SetAside, memory_unit: str) -> Trace
     values = [_number(word) for word in words[:12]]
     if None in values:  # what is there instead is not said: it may be of another file, and secret
         set_aside.add(number, "expected numbers", f"found none in field {values.index(None) + 1}")
+        return None
+    if values[10] in _STATUS_OF_PARTS:
+        set_aside.add(number, "it is a part of a job that was interrupted, which has a line itself")
         return None
     submitted, waited, seconds = (values[i] or 0.0 for i in (1, 2, 3))
     allocated, requested, estimate = (values[i] or 0.0 for i in (4, 7, 8))
