@@ -62,6 +62,16 @@ def test_what_runs_and_what_is_wanted():
     assert driver.wanted_arrays({}) == [{"Name": "execute", "TargetCoreCount": 7}]
 
 
+@pytest.mark.parametrize(("given", "name"), [({"name": 17}, "17"), ({}, "entry 2")])
+def test_what_runs_under_no_text(given, name):
+    """A number for a name, or none, ends no pass: the hosts of that job are known."""
+    queue = Queue(
+        {"name": "a", "request_cpus": 4}, {"request_cpus": 4, "hostnames": ["x"], **given}
+    )
+    (job,), _ = PluginDriver(queue).read_jobs_and_nodes({})
+    assert (job.name, job.executing_hostnames) == (name, ["x"])
+
+
 def test_definitions_are_merged():
     """As in jetpack.scale_by_jobs."""
     state = ClusterState(0.0, [{"name": "a", "request_cpus": 4}])

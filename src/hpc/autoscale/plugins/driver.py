@@ -73,7 +73,8 @@ class PluginDriver(GenericDriver):
         """The jobs that run, and those that cannot be used. What waits is wanted through
         nodearrays."""
         state = self._collect(config)
-        running = [_running(job) for job in state.jobs if job.get("hostnames")]
+        jobs = enumerate(state.jobs, 1)
+        running = [_running(number, job) for number, job in jobs if job.get("hostnames")]
         return [*running, *self._unusable], []
 
     @property
@@ -165,8 +166,11 @@ def _hosts(job: object) -> list[str] | None:
     return list(found)
 
 
-def _running(job: JobState) -> Job:
-    running = Job(job["name"], {}, executing_hostnames=list(job["hostnames"]))
+def _running(number: int, job: JobState) -> Job:
+    """The job, by its name or the number of its entry. Ids are often numbers in what systems
+    say."""
+    name = str(job.get("name") or f"entry {number}")
+    running = Job(name, {}, executing_hostnames=list(job["hostnames"]))
     running.metadata.update(job_state="running", ncpus=job["request_cpus"])
     if job.get("walltime") is not None:
         running.metadata["walltime"] = job["walltime"]
