@@ -11,7 +11,7 @@ from builders.failing_cloud import F4, REGION, a_site
 from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
 from hpc.autoscale.ccbindings import new_cluster_bindings
-from hpc.autoscale.cli import asking_again
+from hpc.autoscale.cli import GenericDriver, asking_again
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.rehearsal.rehearsing import rehearse
@@ -602,6 +602,17 @@ def test_where_nothing_can_be_looked_at(azscale):
             said = azscale("explain", what)
             assert said.startswith(f"{about}: nobody can tell, because the scheduler cannot be")
         assert azscale("explain", "-C", "ncpus=4").startswith("This: nobody can tell, because")
+
+
+def test_a_hook_that_raises_is_named(azscale, monkeypatch):
+    """A KeyError says nothing of where it comes from."""
+
+    def preprocess_config(self, config):
+        raise KeyError("slots")
+
+    monkeypatch.setattr(GenericDriver, "preprocess_config", preprocess_config)
+    with azscale.at():
+        assert ").preprocess_config: KeyError: 'slots'" in azscale("explain", "job:17")
 
 
 def test_what_nobody_can_promise_may_help(azscale, monkeypatch):

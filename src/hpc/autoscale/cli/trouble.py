@@ -15,7 +15,7 @@ from hpc.autoscale.errors import (
     AutoscaleError,
     ConfigurationException,
     CycleCloudError,
-    one_line,
+    one_line_and_where,
 )
 from hpc.autoscale.explaining.codes import CODES
 from hpc.autoscale.plaintext import in_words
@@ -31,7 +31,8 @@ def verdict_on_trouble(kind: str, name: str, error: Exception) -> Verdict:
     # jobs need an offer; nodes and buckets are there without one
     runs = CODES[code].stand is Stand.NEVER and kind in ("", "job")
     about = f"{kind or ('job' if runs else 'job, node or bucket')} {name}" if name else "this"
-    text = f"{how}: {in_words(one_line(error), _LONGEST)}"
+    said = one_line_and_where(error, "reading the scheduler")
+    text = f"{how}: {in_words(said, _LONGEST)}"
     cause = Cause(code, text, nearness=CODES[code].nearness)
     stand = Stand.NEVER if runs else Stand.UNKNOWN
     waits = "can never run:" if runs else ": nobody can tell, because"
