@@ -221,3 +221,24 @@ def test_an_override_with_fewer_options(config):
     assert theirs.called == (None, "table", False)
     clilib.main(["restart_nodes", "-c", config, "-N", "a,b"], "x", theirs)
     assert theirs.called == ([], ["a", "b"])
+
+
+def test_a_command_of_an_integration_that_has_the_name_of_one_of_ours(config):
+    """It knows nothing of our options, and is called without them; one that is used is refused."""
+
+    class Theirs(DriverCLI):
+        def plan(self, config):
+            self.called = "plan"
+
+        def explain(self, config, topic="all"):
+            self.called = topic
+
+        def limits(self, config, output_format="json"):
+            self.called = output_format
+
+    theirs = Theirs()
+    for name, called in {"plan": "plan", "explain": "all", "limits": "json"}.items():
+        clilib.main([name, "-c", config], "x", theirs)
+        assert theirs.called == called
+    with pytest.raises(SystemExit):
+        clilib.main(["limits", "-c", config, "-o", "name"], "x", theirs)

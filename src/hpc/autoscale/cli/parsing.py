@@ -12,6 +12,7 @@ import sys
 from argparse import SUPPRESS, ArgumentError, ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from inspect import Parameter, signature
 from math import inf
 from typing import Any, TextIO, TypeVar, cast
 
@@ -331,7 +332,7 @@ def run_command(
         with _output_with_a_name(True):
             args.instead(args.config)
         return
-    kwargs = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
+    kwargs = _for_command(args, parser.commands[args.cmd])
     if args.needs_config:
         kwargs["config"] = config = _load(args, debug or debugging())
         _warn_of_doubts(args.config, config, module)
@@ -351,6 +352,22 @@ def run_command(
         unlock = getattr(module, "_unlock", None)
         if unlock:
             unlock()
+
+
+def _for_command(args: Namespace, parser: ArgumentParser) -> dict[str, Any]:
+    """What a command is handed, of what was said in its command line.
+
+    A command of an integration may have the name of one of ours, and its options, which it does not
+    know: as long as nobody uses them, it is not handed them.
+    """
+    given = {name: value for name, value in vars(args).items() if name not in _NOT_FOR_COMMANDS}
+    try:
+        known = signature(args.func).parameters
+    except (TypeError, ValueError):
+        return given
+    if any(each.kind is Parameter.VAR_KEYWORD for each in known.values()):
+        return given
+    return {name: v for name, v in given.items() if name in known or v != parser.get_default(name)}
 
 
 def _warn_of_doubts(path: str, config: dict[str, Any], module: Any) -> None:
