@@ -5,6 +5,7 @@ import asyncio
 import copy
 import signal
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -391,7 +392,8 @@ class Exits:
 def test_a_hook_that_calls_exit():
     """Is an error of the pass, which goes on."""
     faults = Faults()
-    assert faults.nodes("joining nodes", partial(exits, 3), []) == []
+    driver = SimpleNamespace(add_nodes_to_cluster=partial(exits, 3))
+    assert faults.nodes("joining nodes", driver, "add_nodes_to_cluster", []) == []
     (error,) = map(str, faults.found)
     assert error.endswith("it called sys.exit(3)")
 
@@ -408,7 +410,7 @@ def test_a_generator_that_calls_exit(run, scheduler, recorded):
     scheduler.jobs = [a_job("1", tasks=1)]
     scheduler.add_nodes_to_cluster = exits_later
     (error,) = map(str, run(**recorded).errors)
-    assert error.endswith("exits_later: it called sys.exit(3)")
+    assert error.endswith(".add_nodes_to_cluster: it called sys.exit(3)")
 
 
 @pytest.mark.parametrize("ended", [asyncio.CancelledError(), GeneratorExit("closed")])
@@ -452,7 +454,8 @@ def test_a_signal_ends_a_hook(handler):
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         with pytest.raises(SystemExit) as ended:
-            Faults().nodes("joining nodes", lambda _: signal.raise_signal(signal.SIGUSR1), [])
+            driver = SimpleNamespace(hook=lambda _: signal.raise_signal(signal.SIGUSR1))
+            Faults().nodes("joining nodes", driver, "hook", [])
         assert ended.value.code == 143
     finally:
         signal.signal(signal.SIGUSR1, before)

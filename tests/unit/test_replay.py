@@ -108,6 +108,25 @@ def test_what_came_of_telling_why_jobs_wait_is_the_drivers_business(run, schedul
     is_same(tmp_path / "journal", 1)
 
 
+def test_hooks_that_are_one_function(run, cluster, scheduler, now, tmp_path):
+    """Whatever it is called: which of them was called is known, and in the journal."""
+
+    def all_of_them(nodes, *more):
+        return nodes
+
+    scheduler.handle_draining = scheduler.handle_post_delete = all_of_them
+    scheduler.handle_failed_nodes = scheduler.handle_post_join_cluster = all_of_them
+    for number in (1, 2):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+        scheduler.hosts = [a_host(f"host-{number}") for number in (1, 2)]
+    summaries = []
+    for _ in range(3):
+        summaries.append(run(**ON))
+        now.sleep(301)
+    assert any(each.deleted for each in summaries)
+    is_same(tmp_path / "journal", 3)
+
+
 def test_nothing_of_the_site_is_touched(journal, tmp_path):
     """Neither the history nor the journal itself."""
     files = [f for f in tmp_path.rglob("*") if f.is_file()]

@@ -67,8 +67,8 @@ def _whole(number: float | None) -> int | None:
 
 def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Names:
     """Give existing nodes to the scheduler; the names of those that it took."""
-    joined = faults.nodes("joining nodes", driver.add_nodes_to_cluster, list(nodes))
-    faults.nodes("after joining nodes", driver.handle_post_join_cluster, joined)
+    joined = faults.nodes("joining nodes", driver, "add_nodes_to_cluster", list(nodes))
+    faults.nodes("after joining nodes", driver, "handle_post_join_cluster", joined)
     return node_names(joined)
 
 
@@ -126,7 +126,7 @@ def vacate(
     leaving = _take_places(gate, failed, leaving_states)
     late = _take_places(gate, overdue, leaving_states)
     if late:
-        given = faults.nodes("handling boot timeouts", driver.handle_boot_timeout, list(late))
+        given = faults.nodes("handling boot timeouts", driver, "handle_boot_timeout", list(late))
         gate.give_back(_not_among(given, late))
         leaving += given
     drained = drain(driver, gate, idle, "draining nodes", faults, leaving_states, claim)
@@ -161,7 +161,7 @@ def drain(
     # nobody is told to drain what a later pass would not know of
     if not unused or not leaving_states.move(unused, DrainState.DRAINING, gate.facts.why):
         return []
-    drained = faults.nodes(phase, driver.handle_draining, list(unused))
+    drained = faults.nodes(phase, driver, "handle_draining", list(unused))
     keys = set(map(key_of, drained))
     given = [node for node in unused if key_of(node) in keys]
     leaving_states.move(given, DrainState.DRAINED, {})
@@ -293,5 +293,5 @@ def delete(
         faults.add("deleting nodes", why_failed(result))
     deleted = list(result.nodes or [])
     if deleted:
-        faults.nodes("after deleting nodes", driver.handle_post_delete, deleted)
+        faults.nodes("after deleting nodes", driver, "handle_post_delete", deleted)
     return node_names(deleted)

@@ -65,14 +65,15 @@ def without_exit(doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def calling(hook: Callable[..., object]) -> Iterator[None]:
+def calling(hook: str) -> Iterator[None]:
     """A context in which a hook is called, as `without_exit`. What it raises names the driver and
-    the hook, if it says nothing of itself, as a KeyError does not."""
+    the hook, if it says nothing of itself, as a KeyError does not. `hook`: both, as `name_of` has
+    them."""
     try:
-        with without_exit(name_of(hook)):
+        with without_exit(hook):
             yield
     except Exception as error:
-        while_doing(error, name_of(hook))
+        while_doing(error, hook)
         raise
 
 
@@ -143,35 +144,33 @@ class Faults:
             self.add(phase, error)
             return None
 
-    def nodes(
-        self, phase: str, hook: Callable[[list[Node]], Iterable[Node] | None], nodes: list[Node]
-    ) -> list[Node]:
-        """Those of the nodes that a driver's hook returned; none after an error.
+    def nodes(self, phase: str, driver: object, name: str, nodes: list[Node]) -> list[Node]:
+        """Those of the nodes that the hook of that name returned; none after an error.
 
-        Whatever else it returned is noted: it is not acted on.
+        Whatever else it returned is noted: it is not acted on. A driver may have one function for
+        several of its hooks, so that which one is meant cannot be asked of the function.
         """
+        hook = f"{driver}.{name}"
 
         def returned() -> list[Node]:
-            answer = self._called(hook, list(nodes))
+            answer = self._called(driver, name, list(nodes))
             if answer is None:
-                self.note(f"{name_of(hook)}: {EXPECTED_NODES}, found None, taken for none of them")
+                self.note(f"{hook}: {EXPECTED_NODES}, found None, taken for none of them")
                 return []
             return self._given(hook, checked_nodes(hook, answer), nodes)
 
         return self.guard(phase, returned) or []
 
-    def _called(
-        self, hook: Callable[[list[Node]], Iterable[Node] | None], nodes: list[Node]
-    ) -> Iterable[Node] | None:
+    def _called(self, driver: object, name: str, nodes: list[Node]) -> object:
         """What a hook answers, which the recorder hears."""
-        recorder, name = self._recorder, getattr(hook, "__name__", "")
+        recorder, hook = self._recorder, getattr(driver, name)
         if recorder is None:
-            with calling(hook):
+            with calling(f"{driver}.{name}"):
                 return at_once(hook(nodes))
         given = list(nodes)
         recorder.heard_hook(name, given)
         try:
-            with recorder.outside(), calling(hook):
+            with recorder.outside(), calling(f"{driver}.{name}"):
                 answer = at_once(hook(nodes))
         except Exception as error:
             recorder.heard_answer(name, given, error)
@@ -179,9 +178,7 @@ class Faults:
         recorder.heard_answer(name, given, answer)
         return answer
 
-    def _given(
-        self, hook: Callable[..., object], found: list[Node], given: list[Node]
-    ) -> list[Node]:
+    def _given(self, hook: str, found: list[Node], given: list[Node]) -> list[Node]:
         """Those of the nodes that were given; a copy of one stands for it."""
         exactly = set(map(id, given))
         if all(id(node) in exactly for node in found):
@@ -198,7 +195,7 @@ class Faults:
         others = [node for node in found if not is_given(node)]
         if others:
             self.note(
-                f"{name_of(hook)}: expected nodes of those that were given to be returned, found"
+                f"{hook}: expected nodes of those that were given to be returned, found"
                 f" {shorten(str(node.name) for node in others)}: left alone"
             )
         return list(filter(is_given, found))
@@ -218,14 +215,15 @@ def at_once(answer: T) -> T | list[Any]:
     return answer
 
 
-def checked_nodes(hook: Callable[..., object], answer: object) -> list[Node]:
-    """The nodes that a driver's hook returned. HookError for anything else."""
+def checked_nodes(hook: str, answer: object) -> list[Node]:
+    """The nodes that a driver's hook returned. HookError for anything else. `hook`: as for
+    `calling`."""
     nodes = at_once(answer)
     if not isinstance(nodes, list):
-        raise HookError(f"{name_of(hook)}: {EXPECTED_NODES}, found {short(answer)}")
+        raise HookError(f"{hook}: {EXPECTED_NODES}, found {short(answer)}")
     for node in nodes:
         if not isinstance(node, Node):
-            raise HookError(f"{name_of(hook)}: {EXPECTED_NODES}, found {short(node)} among them")
+            raise HookError(f"{hook}: {EXPECTED_NODES}, found {short(node)} among them")
     return nodes
 
 

@@ -38,16 +38,16 @@ T = TypeVar("T")
 
 def ask(hook: Callable[..., T], *args: Any) -> T:
     """What a hook answers. What it raises is as `calling` has it."""
-    with calling(hook):
+    with calling(name_of(hook)):
         return hook(*args)
 
 
 def ask_for_nodes(hook: Callable[..., Any], nodes: list[Node], *more: Any) -> list[Node]:
     """The nodes that a hook returns, none for None, where a person gives a command. `more` is given
     to hooks that take it. What it raises is as for `ask`; HookError for what are no nodes."""
-    with calling(hook):
+    with calling(name_of(hook)):
         found = at_once(call_with_up_to(hook, nodes, *more))
-    return checked_nodes(hook, found or [])
+    return checked_nodes(name_of(hook), found or [])
 
 
 def checked_driver(driver: object) -> SchedulerDriver:

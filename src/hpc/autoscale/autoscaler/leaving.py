@@ -81,7 +81,7 @@ class Leaving:
         wanted = [node for node in nodes if self._is_wanted(node)]
         if not wanted:
             return ()
-        returned = self._faults.nodes("undraining nodes", driver.handle_undraining, wanted)
+        returned = self._faults.nodes("undraining nodes", driver, "handle_undraining", wanted)
         keys = set(map(key_of, returned))
         back = [node for node in wanted if key_of(node) in keys]
         if not self.move(back, DrainState.ACTIVE, {}):

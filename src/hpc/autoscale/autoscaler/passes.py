@@ -225,9 +225,9 @@ class Pass:
         return reading
 
     def _handle_failed(self, nodes: list[Node]) -> list[Node]:
-        handle = self.driver.handle_failed_nodes
         with self.steps.doing("failed"):
-            return self.faults.nodes("handling failed nodes", handle, nodes)
+            given = (self.driver, "handle_failed_nodes", nodes)
+            return self.faults.nodes("handling failed nodes", *given)
 
     def _calculate(self, marked: list[Node]) -> tuple[DemandCalculator, DemandResult]:
         with self.steps.doing("limits"):

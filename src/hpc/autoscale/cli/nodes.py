@@ -428,7 +428,7 @@ def _undrain(driver: SchedulerDriver, nodes: list[Node]) -> None:
     faults, back = Faults(), []
     own = getattr(type(driver), "handle_undraining", None)
     if nodes and own is not None and own is not SchedulerDriver.handle_undraining:
-        back = faults.nodes("undraining nodes", driver.handle_undraining, nodes)
+        back = faults.nodes("undraining nodes", driver, "handle_undraining", nodes)
         print("Undrained the following nodes:")
         _print_indented(back)
     returned = set(map(key_of, back))
