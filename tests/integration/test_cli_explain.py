@@ -310,9 +310,15 @@ def test_a_pattern_that_nothing_matches(azscale):
             {"node.memory": "8g"},
             'no text equals a size: for at least 8g it is {"memgb": "memory::8g"}',
         ),
+        ({"ncpus": "4"}, 'no text equals a number: without quotes it is {"ncpus": 4}'),
+        ({"memgb": "4"}, 'no text equals a number: without quotes it is {"memgb": 4}'),
+        (
+            {"node.vcpu_count": ["4"]},
+            'no text equals a number: without quotes it is {"node.vcpu_count": 4}',
+        ),
     ],
 )
-def test_a_size_that_is_asked_for_by_what_equals_none(azscale, wanted, hint):
+def test_an_amount_that_is_asked_for_by_what_equals_none(azscale, wanted, hint):
     """What to write instead is said, of jobs and of constraints of a command, and works."""
     with azscale.at() as site:
         site.new_jobs = lambda: [Job("17", wanted)]

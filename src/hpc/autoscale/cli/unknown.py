@@ -23,7 +23,7 @@ from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.explaining.known import clusters_away
 from hpc.autoscale.explaining.refusals import unusable_cause
-from hpc.autoscale.explaining.words import a_property, a_size, away_in_words
+from hpc.autoscale.explaining.words import a_property, an_amount, away_in_words
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import (
@@ -199,7 +199,7 @@ def _missed(constraint: NodeConstraint, kind: str, nodes: Iterable[Node]) -> str
     guesses = [did_you_mean(str(value), known) for value in constraint.values]
     some = f", but {', '.join(known[:_SHOWN])}{' …' if known[_SHOWN:] else ''}" if known else ""
     wanted = " or ".join(map(repr, constraint.values))
-    instead = a_size(name, constraint.values, found)
+    instead = an_amount(name, constraint.values, found)
     return f"no {kind} has {name} {wanted}{next(filter(None, guesses), some)}{instead}"
 
 

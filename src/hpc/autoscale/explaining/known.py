@@ -17,7 +17,7 @@ from hpc.autoscale.explaining.found import Found
 from hpc.autoscale.explaining.refusing import Refused
 from hpc.autoscale.explaining.words import (
     a_property,
-    a_size,
+    an_amount,
     has_no_nodearray,
     listed,
     meant,
@@ -174,7 +174,7 @@ def _unknown_value(
     has = "" if guess or not values else f"; nodes have {listed(map(repr, values))}"
     lacks = f"no {noun} matches {said}" if is_pattern else f"no node has the {noun} {said}"
     return Found(
-        "UnknownValue", (short, said), f"{lacks}{guess or has}{a_size(name, wanted, values)}"
+        "UnknownValue", (short, said), f"{lacks}{guess or has}{an_amount(name, wanted, values)}"
     )
 
 

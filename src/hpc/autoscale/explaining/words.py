@@ -20,6 +20,7 @@ from hpc.autoscale.packing.expr import text_pattern
 
 _MOST_NAMED = 3
 _SIZE = re.compile(r"(?:(?:size|memory)::)?(\d+[kmgtpKMGTP])")
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17})?")
 _FEW_BYTES = 1_000_000  # no node has so little: more was meant
 _SAY_WHEN = ("next try", "tried again in ", " left for the rest")
 ASKED_BUCKET = r"\bBucket\[array=(\S+) vm_size=([^ \]]+)[^\]]*\]"
@@ -97,18 +98,21 @@ def a_property(name: str) -> str:
     return f"; did you mean 'node.{name}'?" if name in QUERYABLE_PROPERTIES else ""
 
 
-def a_size(name: str, wanted: Iterable[object], values: Iterable[object]) -> str:
-    """What to ask for, in the form of `did_you_mean`, where the nodes have sizes, which values of
-    another kind never equal: texts, and numbers, which are bytes for a property. `name`: as in the
-    constraint. Empty where sizes are not in question."""
-    if not any(isinstance(value, Size) for value in values):
-        return ""
-    is_property = name.startswith("node.")
+def an_amount(name: str, wanted: Iterable[object], values: Iterable[object]) -> str:
+    """What to ask for, in the form of `did_you_mean`, where the nodes have amounts, which values of
+    another kind never equal: texts, and numbers where they have sizes, which are bytes for a
+    property. `name`: as in the constraint. Empty where amounts are not in question."""
+    has, is_property = list(values), name.startswith("node.")
+    sized = any(isinstance(value, Size) for value in has)
+    numbers = any(map(is_amount, has)) or (sized and not is_property)
     for each in wanted:
-        if isinstance(each, str) and (found := _SIZE.fullmatch(each)):
+        if numbers and isinstance(each, str) and _NUMBER.fullmatch(each):
+            number = json.dumps({name: json.loads(each)})
+            return f"; no text equals a number: without quotes it is {number}"
+        if sized and isinstance(each, str) and (found := _SIZE.fullmatch(each)):
             least = {"memgb" if is_property else name: f"memory::{found[1]}"}
             return f"; no text equals a size: for at least {found[1]} it is {json.dumps(least)}"
-        if is_property and is_amount(each) and 0 < each < _FEW_BYTES:
+        if sized and is_property and is_amount(each) and 0 < each < _FEW_BYTES:
             least_gb = json.dumps({"memgb": each})
             return f"; {name} is in bytes: for at least {each:g} GiB it is {least_gb}"
     return ""
