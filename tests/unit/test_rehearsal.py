@@ -133,6 +133,21 @@ def test_errors_name_the_files_of_the_site(look, scheduler, tmp_path):
     assert any(str(tmp_path / "gangs.db") in note for note in look().summary.notes)
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda hook, nodes: None, "expected a list of nodes to be returned, found None"),
+        (lambda hook, nodes: {}[hook], "KeyError: 'add_nodes_to_cluster'"),
+    ],
+)
+def test_a_driver_that_foresees_garbage_is_told_so(look, scheduler, cluster, answer, said):
+    """By the name of foresee, and not of the hook that is not called at all."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    scheduler.foresee = answer
+    errors = [str(error) for error in look().summary.errors]
+    assert f"joining nodes: FakeScheduler(fake).foresee: {said}" in errors
+
+
 def test_other_commands_do_not_get_through(cluster):
     """Whoever asks for them."""
     recording = RecordingBinding(cluster, Recorder())

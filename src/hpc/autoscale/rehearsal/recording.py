@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from hpc.autoscale.autoscaler.faults import has_name
+from hpc.autoscale.autoscaler.faults import at_once, calling, checked_nodes, has_name
 from hpc.autoscale.autoscaler.learning import NewCalculator
 from hpc.autoscale.ccbindings.creation_sets import partition_by_set
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
@@ -315,7 +315,10 @@ class RecordingDriver(PassingDriver):
         return found
 
     def _foreseen(self, hook: str, nodes: list[Node]) -> list[Node]:
-        return self.driver.foresee(hook, list(nodes))
+        asked = f"{self.driver}.foresee"
+        with calling(asked):
+            found = at_once(self.driver.foresee(hook, list(nodes)))
+        return checked_nodes(asked, found)
 
 
 def _read_only(config: dict[str, Any]) -> dict[str, Any]:
