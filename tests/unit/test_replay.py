@@ -17,6 +17,7 @@ from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.raised import again, as_json
@@ -125,6 +126,34 @@ def test_hooks_that_are_one_function(run, cluster, scheduler, now, tmp_path):
         now.sleep(301)
     assert any(each.deleted for each in summaries)
     is_same(tmp_path / "journal", 3)
+
+
+class ByNumber(NodeQueue):
+    """The last of the nodes first."""
+
+    def node_priority(self, node):
+        return int(node.name.rpartition("-")[2])
+
+
+def test_nodes_in_an_order_that_only_the_driver_knows(run, cluster, scheduler, now, tmp_path):
+    """They are handed over in it, and so they are when the pass is decided again."""
+    given = []
+
+    def join(nodes):
+        given.append([node.name for node in nodes])
+        return nodes
+
+    scheduler.new_node_queue = lambda config: ByNumber()
+    scheduler.add_nodes_to_cluster = join
+    for number in (1, 2, 3):
+        cluster.add_node(f"htc-{number}", "htc", state="Ready", hostname=f"host-{number}")
+    for jobs in ([a_job("7", tasks=20)], [], [], []):
+        scheduler.jobs = jobs
+        scheduler.hosts = [a_host(f"host-{number}") for number in (1, 2, 3)]
+        run(**ON)
+        now.sleep(301)
+    assert given[0] == ["htc-3", "htc-2", "htc-1"]
+    is_same(tmp_path / "journal", 4)
 
 
 def test_nothing_of_the_site_is_touched(journal, tmp_path):

@@ -26,6 +26,7 @@ from hpc.autoscale.ccbindings.models import ClusterStatus, NodeList
 from hpc.autoscale.commands import Ran
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
+from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.journal.changes import NO_ROWS, Rows, change, distinct, leading, settled
 from hpc.autoscale.journal.digests import digest
 from hpc.autoscale.journal.listening import COMMANDS, HeardBinding
@@ -87,6 +88,9 @@ class PassRecorder:
             "pid": os.getpid(),
             "source": "loop",
         }
+        queue = getattr(driver, "new_node_queue", None)
+        if getattr(queue, "__func__", None) is not SchedulerDriver.new_node_queue:
+            self.by["queue"] = "own"  # nodes are in an order that nobody else knows
         self.lists: dict[str, Rows] = dict(EMPTY)
         self.decided: list[dict[str, Any]] = []
         self.why: Mapping[object, str] = {}

@@ -28,6 +28,7 @@ from hpc.autoscale.job.driver import (
     add_ccnodeid_default_resource,
 )
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal.changes import changed, given
 from hpc.autoscale.journal.listening import COMMANDS
@@ -368,6 +369,11 @@ class JournalDriver(SchedulerDriver):
             if node.delayed_node_id.node_id in failed:
                 node.state = type(node.state)("Failed")
 
+    def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
+        if self._record.by.get("queue") != "own":
+            return NodeQueue()
+        return _AsGiven(self._record.doors.get("lists", {}).get("given:add_nodes_to_cluster", ()))
+
     def new_singleton_lock(self, config: dict[str, Any]) -> Any:
         from hpc.autoscale.util import NullSingletonLock
 
@@ -417,6 +423,18 @@ class JournalDriver(SchedulerDriver):
             return nodes
         back = set(lists.get(f"returned:{name}", ()))
         return [node for node, name in zip(nodes, names, strict=True) if name in back]
+
+
+class _AsGiven(NodeQueue):
+    """Nodes in the order in which a driver that has an order of its own was given them; others come
+    after them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        self._places = {name: -place for place, name in enumerate(names)}
+
+    def node_priority(self, node: Node) -> float:
+        return self._places.get(names_of([node])[0], -len(self._places))
 
 
 def _by_row(buckets: Sequence[NodeBucket]) -> dict[str, NodeBucket]:
