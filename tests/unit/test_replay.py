@@ -21,10 +21,11 @@ from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.raised import again, as_json
-from hpc.autoscale.node.constraints import get_constraint
+from hpc.autoscale.node.constraints import BaseNodeConstraint, get_constraint
 from hpc.autoscale.node.requests import Assumed, RequestLog, Sender, assuming
 from hpc.autoscale.replaying import Replay, remembered_before
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore
+from hpc.autoscale.results import SatisfiedResult
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -154,6 +155,26 @@ def test_nodes_in_an_order_that_only_the_driver_knows(run, cluster, scheduler, n
         now.sleep(301)
     assert given[0] == ["htc-3", "htc-2", "htc-1"]
     is_same(tmp_path / "journal", 4)
+
+
+def test_jobs_that_only_an_integration_understands(run, scheduler, tmp_path):
+    """What they ask for is code of its own: nobody says that such a pass decides otherwise."""
+
+    class Apart(BaseNodeConstraint):
+        def satisfied_by_node(self, node):
+            return SatisfiedResult("success", self, node)
+
+        def to_dict(self):
+            return {"apart": True}
+
+        def __str__(self):
+            return "Apart"
+
+    scheduler.jobs = [Job("17", [{"ncpus": 1}, {"not": {"not": Apart()}}])]
+    run(**ON)
+    ((_, said),) = [(each.differences, each.skipped) for each in replayed(tmp_path / "journal")]
+    assert said.startswith("only an integration knows what its jobs ask for: ")
+    assert said.endswith("Apart")
 
 
 def test_nothing_of_the_site_is_touched(journal, tmp_path):

@@ -30,6 +30,9 @@ from hpc.autoscale.node.reported import as_reported, name_as_reported, reported_
 from hpc.autoscale.redaction import redact_texts
 from hpc.autoscale.workers import WorkerDemand, WorkerJob
 
+FOREIGN = "foreign-constraints"
+"""The key of a job with the classes of its constraints that only an integration knows."""
+
 
 def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
     """The jobs of a reading. What is no job is told by its type alone. `before`: those of the last
@@ -69,7 +72,8 @@ class _JobValues:
             constraints = asked_by(job)[0].constraints
             asked = [copied(each.to_dict()) for each in constraints]
             pools = [self._number(p) for c in _drawing(constraints) for p in c.shared_resources]
-            return own, (asked, (repr(asked), pools), *shared(more), *kind)
+            foreign = sorted({_class_of(each) for each in _every(constraints) if _is_foreign(each)})
+            return own, (asked, (repr(asked), pools, foreign), *shared(more), *kind)
         common = shared(more, needs, None)
         return own, (*common, *kind) if kind else common
 
@@ -88,10 +92,23 @@ def _label(pool: SharedConsumableResource) -> tuple[str, str]:
 
 def _drawing(constraints: Iterable[NodeConstraint]) -> Iterator[SharedConsumableConstraint]:
     """The constraints that draw on pools, at any depth."""
+    return (each for each in _every(constraints) if isinstance(each, SharedConsumableConstraint))
+
+
+def _every(constraints: Iterable[NodeConstraint]) -> Iterator[NodeConstraint]:
+    """The constraints at any depth."""
     for each in constraints:
-        if isinstance(each, SharedConsumableConstraint):
-            yield each
-        yield from _drawing(each.get_children())
+        yield each
+        yield from _every(each.get_children())
+
+
+def _class_of(constraint: NodeConstraint) -> str:
+    return type(constraint).__qualname__
+
+
+def _is_foreign(constraint: NodeConstraint) -> bool:
+    """Whether it is of an integration, so that its JSON says nothing to others."""
+    return not type(constraint).__module__.startswith("hpc.autoscale.")
 
 
 def _kind_of(job: Job) -> tuple[Any, ...]:
@@ -133,8 +150,10 @@ def job_json(value: tuple[Any, Any]) -> dict[str, Any]:
         found["executing-hostnames"] = list(hosts)
     if metadata:
         found["metadata"] = redact_texts(metadata)
-    if as_objects and as_objects[1]:
-        found["pools"] = as_objects[1]
+    objects = (as_objects or ())[1:]
+    found.update(
+        (key, said) for key, said in zip(("pools", FOREIGN), objects, strict=False) if said
+    )
     if kind:
         name, said = kind
         found.update(kind=name, **redact_texts(said))

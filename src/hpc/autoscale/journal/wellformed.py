@@ -248,6 +248,7 @@ _ROWS: dict[str, Check] = {
         node_count=_whole,
         constraints=_list,
         executing_hostnames=_list,
+        foreign_constraints=_texts,
     ),
     "hosts": _fields(
         ("hostname",),
