@@ -13,6 +13,8 @@ from builders.simulated_cloud import F4, World, a_description
 from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
 from hpc.autoscale.job.job import Job
+from hpc.autoscale.node.constraints import BaseNodeConstraint
+from hpc.autoscale.results import SatisfiedResult
 from hpc.autoscale.traces.binding import SimulatedBinding
 
 
@@ -305,6 +307,32 @@ def test_a_journal_without_what_was_remembered(idle_since, monkeypatch):
     text = grid("whatif", "--journal", journal, "--set", "idle_timeout=500")
     assert "What the autoscaler remembered then is not in the journal" in text
     assert "delete" not in text
+
+
+def test_a_journal_with_jobs_that_only_an_integration_understands(site, monkeypatch):
+    """It is said, since what such a job asks for is no resource."""
+
+    class Apart(BaseNodeConstraint):
+        def satisfied_by_node(self, node):
+            return SatisfiedResult("success", self, node)
+
+        def to_dict(self):
+            return {"apart": True}
+
+        def __str__(self):
+            return "Apart"
+
+    def read(config):
+        return [Job("17", [{"ncpus": 1}, Apart()])], []
+
+    monkeypatch.setattr(site.scheduler, "_read_jobs_and_nodes", read)
+    site.config["journal"] = {}
+    site("autoscale")
+    said = "Apart, so jobs that ask for that are not placed here."
+    words = ("whatif", "--journal", str(site.home / "journal"), "--set", "idle_timeout=9")
+    assert said in " ".join(site(*words).split())
+    (note,) = json.loads(site(*words, "-F", "json"))["notes"]
+    assert note.endswith(said)
 
 
 # -- several questions at once

@@ -22,7 +22,8 @@ from hpc.autoscale.cli.painting import screen_width
 from hpc.autoscale.cli.plan_text import SIGNS
 from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.job.demandprinter import OutputFormat
-from hpc.autoscale.journal import Journal
+from hpc.autoscale.journal import Journal, PassRecord
+from hpc.autoscale.journal.snapshots import foreign_constraints
 from hpc.autoscale.plaintext import columns_of, on_one_line, padded, wrapped
 from hpc.autoscale.rehearsal import NewBinding, Rehearsal
 from hpc.autoscale.rehearsal.otherwise import Otherwise
@@ -90,7 +91,7 @@ class WhatIfCommands(CommandLine):
             changed = [other.config(config) for other in others]
         except ConfigurationException as problem:
             raise CommandLineError(problem.in_words()) from None
-        note = ""
+        notes: list[str] = []
         if journal is None:
             now, *then = self._compared(config, changed, others)
         else:
@@ -99,18 +100,18 @@ class WhatIfCommands(CommandLine):
             for sentence in found.problems:
                 warn("%s", sentence)
             doors = remembered_before(found, record.number, exactly=False)
-            note = "" if doors is not None else _NOT_REMEMBERED
+            notes = list(_doubts(record, doors is not None))
             with RecordedSite(record, doors and doors["state"]) as site:
                 own = site.config(config), [site.config(each) for each in changed]
                 now, *then = self._compared(*own, others, **site.doors)
         if output_format == "json":
-            json.dump(_as_json(now, then, others, bool(cases), note), sys.stdout, indent=2)
+            json.dump(_as_json(now, then, others, bool(cases), notes), sys.stdout, indent=2)
             print()
             return
         names = [f"case {i}" for i in range(1, len(then) + 1)] if cases else ["then"]
         for line in _lines(now, then, names, others, screen_width()):
             print(line)
-        if note:
+        for note in notes:
             print(f"\n{note}")
 
     def _compared(
@@ -138,11 +139,23 @@ _NOT_REMEMBERED = (
 )
 
 
+def _doubts(record: PassRecord, remembers: bool) -> Iterator[str]:
+    """Why what is said of a pass of a journal may not be true."""
+    if not remembers:
+        yield _NOT_REMEMBERED
+    if foreign := foreign_constraints(record.jobs):
+        yield f"Only an integration knows {foreign}, so jobs that ask for that are not placed here."
+
+
 def _as_json(
-    now: _Case, then: Sequence[_Case], others: Sequence[Otherwise], are_several: bool, note: str
+    now: _Case,
+    then: Sequence[_Case],
+    others: Sequence[Otherwise],
+    are_several: bool,
+    notes: list[str],
 ) -> dict[str, Any]:
     found = [{"set": o.given, "then": t.to_dict()} for o, t in zip(others, then, strict=True)]
-    said: dict[str, Any] = {"now": now.to_dict(), "notes": [note] if note else []}
+    said: dict[str, Any] = {"now": now.to_dict(), "notes": notes}
     return {**said, "cases": found} if are_several else {**said, **found[0]}
 
 

@@ -30,8 +30,12 @@ from hpc.autoscale.node.reported import as_reported, name_as_reported, reported_
 from hpc.autoscale.redaction import redact_texts
 from hpc.autoscale.workers import WorkerDemand, WorkerJob
 
-FOREIGN = "foreign-constraints"
-"""The key of a job with the classes of its constraints that only an integration knows."""
+_FOREIGN = "foreign-constraints"
+
+
+def foreign_constraints(jobs: Iterable[Mapping[str, Any]]) -> str:
+    """The classes of constraints in the JSON forms of jobs that only an integration knows."""
+    return ", ".join(sorted({name for job in jobs for name in job.get(_FOREIGN, ())}))
 
 
 def job_rows(jobs: Sequence[object], before: Rows = NO_ROWS) -> Rows:
@@ -152,7 +156,7 @@ def job_json(value: tuple[Any, Any]) -> dict[str, Any]:
         found["metadata"] = redact_texts(metadata)
     objects = (as_objects or ())[1:]
     found.update(
-        (key, said) for key, said in zip(("pools", FOREIGN), objects, strict=False) if said
+        (key, said) for key, said in zip(("pools", _FOREIGN), objects, strict=False) if said
     )
     if kind:
         name, said = kind

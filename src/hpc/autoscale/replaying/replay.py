@@ -23,7 +23,7 @@ from hpc.autoscale.ccbindings import MADE_BY
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.journal.recording import PassRecorder
 from hpc.autoscale.journal.records import GAP, NAMES, PassRecord
-from hpc.autoscale.journal.snapshots import FOREIGN
+from hpc.autoscale.journal.snapshots import foreign_constraints
 from hpc.autoscale.journal.state import in_directory, restore, saved, settings
 from hpc.autoscale.journal.writing import as_read
 from hpc.autoscale.leastcost.searches import SEARCHES, Searches
@@ -93,10 +93,8 @@ class Replay:
             result.skipped = f"its files could not be used then: {record.doors['files']}"
             self._knows = False
             return result
-        if foreign := sorted({name for job in record.jobs for name in job.get(FOREIGN, ())}):
-            result.skipped = (
-                f"only an integration knows what its jobs ask for: {', '.join(foreign)}"
-            )
+        if foreign := foreign_constraints(record.jobs):
+            result.skipped = f"only an integration knows what its jobs ask for: {foreign}"
             self._knows = False
             return result
         if "state" in record.doors:
