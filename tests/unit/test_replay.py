@@ -1,6 +1,7 @@
 """Deciding again from a journal: the same decisions, or where they differ."""
 
 import base64
+import contextlib
 import gzip
 import json
 import random
@@ -155,6 +156,34 @@ def test_nodes_in_an_order_that_only_the_driver_knows(run, cluster, scheduler, n
         now.sleep(301)
     assert given[0] == ["htc-3", "htc-2", "htc-1"]
     is_same(tmp_path / "journal", 4)
+
+
+@pytest.mark.parametrize(
+    "hook", ["preprocess_node_mgr", "validate_nodes", "new_node_queue", "new_node_history"]
+)
+@pytest.mark.parametrize("error", [KeyError("slots"), SystemExit(3), None])
+def test_a_hook_that_ends_the_pass(run, scheduler, cluster, now, tmp_path, hook, error):
+    """Ends it again, by the same error; None stands for an answer that is none."""
+    scheduler.jobs = [a_job("7", tasks=2)]
+    run(**ON)
+    usual = getattr(scheduler, hook)
+
+    def broken(*args):
+        if error is not None:
+            raise error
+        return usual(*args) if hook in ("preprocess_node_mgr", "validate_nodes") else None
+
+    broken.__name__ = hook
+    setattr(scheduler, hook, broken)
+    now.sleep(60)
+    scheduler.jobs = [a_job("7", tasks=2)]
+    with contextlib.suppress(Exception):
+        run(**ON)
+    setattr(scheduler, hook, usual)
+    now.sleep(60)
+    scheduler.jobs = [a_job("7", tasks=2)]
+    run(**ON)
+    is_same(tmp_path / "journal", 3)
 
 
 def test_jobs_that_only_an_integration_understands(run, scheduler, tmp_path):

@@ -37,9 +37,26 @@ T = TypeVar("T")
 
 
 def ask(hook: Callable[..., T], *args: Any) -> T:
-    """What a hook answers. What it raises is as `calling` has it."""
-    with calling(name_of(hook)):
-        return hook(*args)
+    """What a hook answers. What it raises is as `calling` has it, and `hook_of` knows of it."""
+    try:
+        with calling(name_of(hook)):
+            return hook(*args)
+    except Exception as error:
+        _note_hook(error, hook)
+        raise
+
+
+_RAISED_IN = "_raised_in"
+
+
+def _note_hook(error: Exception, hook: Callable[..., object]) -> None:
+    # in a list, for a journal keeps the texts among the attributes of an error
+    vars(error)[_RAISED_IN] = [getattr(hook, "__name__", "")]
+
+
+def hook_of(error: Exception) -> str:
+    """The name of the hook that raised an error, or whose answer it is about; else empty."""
+    return "".join(vars(error).get(_RAISED_IN, ()))
 
 
 def ask_for_nodes(hook: Callable[..., Any], nodes: list[Node], *more: Any) -> list[Node]:
@@ -185,4 +202,7 @@ def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mappi
 
 
 def _error(hook: Callable[..., object], wanted: str, found: object) -> HookError:
-    return HookError(f"{name_of(hook)}: expected {wanted} to be returned, found {short(found)}")
+    said = f"{name_of(hook)}: expected {wanted} to be returned, found {short(found)}"
+    error = HookError(said)
+    _note_hook(error, hook)
+    return error

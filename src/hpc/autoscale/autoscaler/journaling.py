@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import metering
+from hpc.autoscale.autoscaler.hooks import hook_of
 from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.statefiles import directory_of_files
@@ -131,11 +132,14 @@ class LoopJournal:
     ) -> None:
         """Write the record of a pass that took so many seconds, or was ended by an error after
         them. `interval`: of the loop, in seconds; None for a pass by itself."""
+        from hpc.autoscale.journal.raised import as_json
         from hpc.autoscale.journal.state import replaced, stamp, stamp_json
 
         try:
             if isinstance(end, Exception):
                 did: dict[str, Any] = {"ended_by": one_line(end), "duration": took}
+                if hook := hook_of(end):
+                    recorder.doors["raised"] = {"hook": hook, "error": as_json(end)}
             else:
                 did = did_of(end)
                 if interval is not None:  # after a pass that failed it depends on those before

@@ -223,6 +223,7 @@ _DOORS = _fields(
     cluster=_object,
     validated=_fields(gone=_list, failed=_list),
     driver=_text,
+    raised=_fields(("hook", "error"), hook=_text, error=_object),
 )
 _CONFIG = _fields(clusters=_clusters, autoscale=_object, on_premises=_objects)
 _REST = _fields(decided=_each(_DECIDED), did=_DID, doors=_DOORS)

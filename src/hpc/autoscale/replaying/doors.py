@@ -38,6 +38,7 @@ from hpc.autoscale.journal.records import PassRecord, key_of_node, status_of, st
 from hpc.autoscale.journal.snapshots import host_from, jobs_from
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.onpremises.workers import RunEach, State
 from hpc.autoscale.workers.demand import DEFINITION, NODES
@@ -343,6 +344,7 @@ class JournalDriver(SchedulerDriver):
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         """What nodes of each bucket offer, and placement groups, become what they were."""
+        self._raise_what_was_raised("preprocess_node_mgr")
         wanted: Mapping[str, Any] = self._record.doors.get("lists", {}).get("resources", {})
         if any("ccnodeid" in each for each in wanted.values()):
             add_ccnodeid_default_resource(node_mgr)
@@ -361,6 +363,7 @@ class JournalDriver(SchedulerDriver):
                     node_mgr.add_default_resource(where, name, value)
 
     def validate_nodes(self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]) -> None:
+        self._raise_what_was_raised("validate_nodes")
         found = self._record.doors.get("validated") or {}
         gone = set(found.get("gone", ()))
         scheduler_nodes[:] = [h for i, h in enumerate(scheduler_nodes) if i not in gone]
@@ -369,7 +372,18 @@ class JournalDriver(SchedulerDriver):
             if node.delayed_node_id.node_id in failed:
                 node.state = type(node.state)("Failed")
 
+    def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
+        self._raise_what_was_raised("new_node_history")
+        return super().new_node_history(config)
+
+    def _raise_what_was_raised(self, hook: str) -> None:
+        """In a hook of which nothing else is in the record, the error that ended the pass."""
+        raised = self._record.doors.get("raised")
+        if raised and raised["hook"] == hook:
+            raise again(raised["error"])
+
     def new_node_queue(self, config: dict[str, Any]) -> NodeQueue:
+        self._raise_what_was_raised("new_node_queue")
         if self._record.by.get("queue") != "own":
             return NodeQueue()
         return _AsGiven(self._record.doors.get("lists", {}).get("given:add_nodes_to_cluster", ()))
