@@ -16,7 +16,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -159,7 +159,14 @@ def test_nodes_in_an_order_that_only_the_driver_knows(run, cluster, scheduler, n
 
 
 @pytest.mark.parametrize(
-    "hook", ["preprocess_node_mgr", "validate_nodes", "new_node_queue", "new_node_history"]
+    "hook",
+    [
+        "preprocess_node_mgr",
+        "validate_nodes",
+        "new_node_queue",
+        "new_node_history",
+        "wanted_arrays",
+    ],
 )
 @pytest.mark.parametrize("error", [KeyError("slots"), SystemExit(3), None])
 def test_a_hook_that_ends_the_pass(run, scheduler, cluster, now, tmp_path, hook, error):
@@ -184,6 +191,19 @@ def test_a_hook_that_ends_the_pass(run, scheduler, cluster, now, tmp_path, hook,
     scheduler.jobs = [a_job("7", tasks=2)]
     run(**ON)
     is_same(tmp_path / "journal", 3)
+
+
+def test_a_pass_whose_driver_cannot_say_what_it_wants(run, scheduler, tmp_path):
+    """Is in the journal as one that failed."""
+
+    def wanted_arrays(config):
+        raise OSError("no disk")
+
+    scheduler.wanted_arrays = wanted_arrays
+    with pytest.raises(AutoscaleError, match="no disk"):
+        run(**ON)
+    (record,) = Journal(tmp_path / "journal")
+    assert "no disk" in record.did["ended_by"]
 
 
 def test_jobs_that_only_an_integration_understands(run, scheduler, tmp_path):

@@ -55,8 +55,10 @@ def _note_hook(error: Exception, hook: Callable[..., object]) -> None:
 
 
 def hook_of(error: Exception) -> str:
-    """The name of the hook that raised an error, or whose answer it is about; else empty."""
-    return "".join(vars(error).get(_RAISED_IN, ()))
+    """The name of the hook that raised an error, or its cause, or whose answer it is about; else
+    empty."""
+    found = vars(error).get(_RAISED_IN) or vars(error.__cause__ or error).get(_RAISED_IN, ())
+    return "".join(found)
 
 
 def ask_for_nodes(hook: Callable[..., Any], nodes: list[Node], *more: Any) -> list[Node]:
@@ -191,8 +193,12 @@ def validate(driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[No
 def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mapping[str, Any]]:
     """What the driver wants of nodearrays."""
     hook, wanted = driver.wanted_arrays, "a list of nodearray definitions"
-    with without_exit(name_of(hook)):
-        found: object = at_once(hook(config))
+    try:
+        with without_exit(name_of(hook)):
+            found: object = at_once(hook(config))
+    except Exception as error:
+        _note_hook(error, hook)
+        raise
     if not isinstance(found, list):
         raise _error(hook, wanted, found)
     for array in found:

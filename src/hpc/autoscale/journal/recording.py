@@ -367,7 +367,10 @@ class PassRecorder:
             self.doors["searches"] = searches.went
         name, wanted = config.get(DRIVERS_WISH) or ("", tuple)
         self.doors["driver"] = name
-        arrays = [dict(each) for each in wanted()] if name else []
+        # a driver is not asked again what it could not answer, or was not asked in this pass
+        asked = getattr(wanted, "cache_info", None)
+        is_known = bool(name) and (asked is None or asked().currsize > 0)
+        arrays = [dict(each) for each in wanted()] if is_known else []
         if arrays:
             self.doors["wanted"] = redact_texts(arrays)
         for name in NAMES:

@@ -372,6 +372,10 @@ class JournalDriver(SchedulerDriver):
             if node.delayed_node_id.node_id in failed:
                 node.state = type(node.state)("Failed")
 
+    def wanted_arrays(self, config: dict[str, Any]) -> Sequence[Mapping[str, Any]]:
+        self._raise_what_was_raised("wanted_arrays")
+        return list(self._record.doors.get("wanted", ()))
+
     def new_node_history(self, config: dict[str, Any]) -> NodeHistory:
         self._raise_what_was_raised("new_node_history")
         return super().new_node_history(config)

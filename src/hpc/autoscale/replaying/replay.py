@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import takewhile
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -143,7 +144,7 @@ class Replay:
             recorder = PassRecorder(record.at, driver)
             stack.callback(clock.use_clock, clock.use_clock(own_clock))
             stack.enter_context(assuming(_assumed(record, next_id)))
-            config = recorder.around(self._config(record, tape))
+            config = recorder.around(self._config(record, tape, driver))
             one = Pass(
                 config,
                 driver,
@@ -172,15 +173,17 @@ class Replay:
         if own_clock.left:
             result.differences.append("it asks for the time less often than the recorded pass did")
 
-    def _config(self, record: PassRecord, tape: Tape) -> dict[str, Any]:
+    def _config(self, record: PassRecord, tape: Tape, driver: JournalDriver) -> dict[str, Any]:
         own = {key: value for key, value in record.config.items() if key not in _OF_THE_SITE}
-        wanted = list(record.doors.get("wanted", ()))
         return {
             **own,
             **settings(own, self._home),
             "lock_file": None,
             LEARNS: True,
-            DRIVERS_WISH: (str(record.doors.get("driver", "")), lambda: wanted),
+            DRIVERS_WISH: (
+                str(record.doors.get("driver", "")),
+                cache(lambda: driver.wanted_arrays({})),
+            ),
             MADE_BY: lambda config: binding_of(tape),
             RUN_EACH: runs_workers(tape),
             SEARCHES: Searches(record.doors.get("searches", ())),
