@@ -23,7 +23,7 @@ from hpc.autoscale.autoscaler.faults import (
     short,
     without_exit,
 )
-from hpc.autoscale.errors import while_doing
+from hpc.autoscale.errors import one_line, one_line_and_where, while_doing
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
@@ -59,6 +59,11 @@ def hook_of(error: Exception) -> str:
     empty."""
     found = vars(error).get(_RAISED_IN) or vars(error.__cause__ or error).get(_RAISED_IN, ())
     return "".join(found)
+
+
+def end_of_pass(error: Exception) -> str:
+    """What is kept of an error that ended a pass: one line, with the hook where one raised it."""
+    return one_line_and_where(error) if hook_of(error) else one_line(error)
 
 
 def ask_for_nodes(hook: Callable[..., Any], nodes: list[Node], *more: Any) -> list[Node]:

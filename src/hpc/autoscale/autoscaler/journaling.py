@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import metering
-from hpc.autoscale.autoscaler.hooks import hook_of
+from hpc.autoscale.autoscaler.hooks import end_of_pass, hook_of
 from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.statefiles import directory_of_files
@@ -137,7 +137,7 @@ class LoopJournal:
 
         try:
             if isinstance(end, Exception):
-                did: dict[str, Any] = {"ended_by": one_line(end), "duration": took}
+                did: dict[str, Any] = {"ended_by": end_of_pass(end), "duration": took}
                 if hook := hook_of(end):
                     recorder.doors["raised"] = {"hook": hook, "error": as_json(end)}
             else:

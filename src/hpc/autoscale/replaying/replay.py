@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hpc.autoscale import clock
+from hpc.autoscale.autoscaler.hooks import end_of_pass
 from hpc.autoscale.autoscaler.journaling import did_of
 from hpc.autoscale.autoscaler.learning import new_calculator as new_calculator_of_the_loop
 from hpc.autoscale.autoscaler.passes import Pass
@@ -158,7 +159,7 @@ class Replay:
             try:
                 one.run()
             except Exception as error:  # noqa: BLE001 - a pass may end in any error, as it did then
-                did: dict[str, Any] = {"ended_by": one_line(error)}
+                did: dict[str, Any] = {"ended_by": end_of_pass(error)}
             else:
                 summary = one.summary(record.at, record.at)
                 did = did_of(summary)
