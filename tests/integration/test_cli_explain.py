@@ -192,6 +192,23 @@ def test_a_node_at_rest(azscale):
         assert "is Deallocated: the next pass starts it" in azscale("explain", "htc-1")
 
 
+def test_a_node_that_was_ready_before_and_boots_again(azscale):
+    """It is said neither to have a boot timeout, nor to boot since it was made."""
+    with azscale.at() as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"})]
+        site.run()
+        site.wait(60)
+        site.run()
+        new_cluster_bindings(site.config).deallocate_nodes(names=["htc-1"])
+        site.wait(3600)
+        assert site.run().started == ("htc-1",)
+        site.wait(10)
+        site.run()
+        said = azscale("explain", "htc-1")
+        assert "is Preparing: it boots again, for 17; boot_timeout counts no more, as" in said
+        assert "waits for node htc-1, which boots (Preparing)" in azscale("explain", "17")
+
+
 def test_a_bucket_and_constraints(azscale):
     """How many nodes can be had, at which price, or why none."""
     with azscale.at(region={"family_quotas": {"standardFSv2Family": 8}}) as site:

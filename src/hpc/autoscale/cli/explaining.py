@@ -34,6 +34,7 @@ from hpc.autoscale.explaining.of_jobs import explain_job, explain_unknown
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.explaining.scene import Scene, Waiting
 from hpc.autoscale.explaining.text import lines_of
+from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.demandprinter import OutputFormat
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -121,7 +122,7 @@ def look(
 ) -> Scene:
     """A pass that ends when its demand is known, and what it saw. `name`: of the job that will be
     asked about, if any. Raises what keeps it from looking."""
-    queue, seen, hosts = Queue(), [], dict[str, HostState]()
+    queue, seen, hosts, first_boots = Queue(), [], dict[str, HostState](), set[str]()
     standing_for = [name]
 
     def watched(config: Config, driver: SchedulerDriver) -> tuple[DemandCalculator, Sequence[Job]]:
@@ -133,10 +134,14 @@ def look(
         hosts.update(known_states(config))
         return calculator, jobs
 
+    def note_boots(demand: DemandResult) -> None:  # nobody can ask the node history afterwards
+        first_boots.update(node.name for node in seen[-1][0].find_booting(at_least=-1))
+
     summary = rehearse(
         config,
         new_driver,
         new_calculator=watched,
+        demand_known=note_boots,
         demand_only=True,
     ).summary
     calculator, jobs = seen[-1]
@@ -149,8 +154,6 @@ def look(
         parts = sum(getattr(job, "name", None) == name for job in jobs)
         return Waiting(found.job, found.verdict, len(unsatisfied[name]), parts)
 
-    set_aside = {job.name: job.reason for job in summary.set_aside}
-    held = _held(config, summary)
     again = Rehearsals(config, new_driver, new_calculator, queue.is_planned)
     return Scene(
         config,
@@ -158,8 +161,8 @@ def look(
         jobs,
         queue,
         waiting,
-        set_aside,
-        held,
+        {job.name: job.reason for job in summary.set_aside},
+        _held(config, summary),
         Fates(
             lambda: rehearse(config, new_driver, new_calculator=new_calculator),
             _asking_autostop(config, new_driver),
@@ -167,6 +170,7 @@ def look(
         ask_again=again.ask,
         go_to_turn=again.go_to_turn,
         is_timed=_is_timed(config),
+        first_boots=first_boots,
         hosts=hosts,
         handed_over="" if standing_for[0] == name else standing_for[0],
     )

@@ -188,9 +188,10 @@ def _in_words(nodes: Sequence[Node]) -> str:
 def _booting(nodes: Sequence[Node], scene: Scene) -> str:
     names = _named(nodes)
     states = listed(sorted({str(node.state) for node in nodes}))
-    first = min((node.create_time_unix or 0.0 for node in nodes), default=0.0)
+    new = [node for node in nodes if not scene.was_ready(node)]
+    first = min((node.create_time_unix or 0.0 for node in new), default=0.0)
     since = f" for {in_time(clock.time() - first)}" if first else ""
-    left = [node.create_time_remaining for node in nodes if node.create_time_remaining > 0]
+    left = [node.create_time_remaining for node in new if node.create_time_remaining > 0]
     rest = f", {in_time(min(left))} before it is given up" if left else ""
     noun = "node" if len(nodes) == 1 else "nodes"
     verb = "boots" if len(nodes) == 1 else "boot"

@@ -183,9 +183,12 @@ def _work(node: Node) -> str:
 
 def _boots(node: Node, scene: Scene, message: str) -> Cause:
     created = node.create_time_unix
+    says = f"; CycleCloud says: {message}" if message else ""
+    if scene.was_ready(node):
+        text = f"it boots again, for {_work(node)}; boot_timeout counts no more, as it was ready"
+        return Cause("Boots", f"{text} before{says}", said=message)
     since = f" for {in_time(clock.time() - created)}" if created else ""
     limit = in_time(parse_boot_timeout(scene.config, node))
-    says = f"; CycleCloud says: {message}" if message else ""
     text = f"it boots{since}, of {limit} at most, for {_work(node)}{says}"
     return Cause("Boots", text, said=message)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -59,6 +59,7 @@ class Scene:
     - `ask_again`: what a job gets of another such pass, with a change; None where nobody can ask
     - `go_to_turn`: goes to the turn of a job in another such pass; None where nobody can
     - `is_timed`: whether a pass may come to something else when it has more time, or less
+    - `first_boots`: the names of nodes that are to run and have never been ready
     - `hosts`: what is known of the workers of hosts on premises, by name
     - `handed_over`: the name of the job that stands for the one that was asked about, if another
     - `fate`: what becomes of a node in the next pass; None where nobody can ask
@@ -75,6 +76,7 @@ class Scene:
     ask_again: AskAgain | None = None
     go_to_turn: GoToTurn | None = None
     is_timed: bool = False
+    first_boots: Collection[str] = frozenset()
     hosts: Mapping[str, HostState] = field(default_factory=dict)
     handed_over: str = ""
 
@@ -82,6 +84,11 @@ class Scene:
     def nodes(self) -> list[Node]:
         """All nodes, planned ones among them."""
         return self.calculator.node_mgr.get_nodes()
+
+    def was_ready(self, node: Node) -> bool:
+        """Whether a node that boots was ready before: no boot timeout counts for it any more, and
+        since when it boots is not known."""
+        return bool(node.create_time_unix) and node.name not in self.first_boots
 
     def job_names(self) -> list[str]:
         """The names of all jobs of the queue."""
