@@ -172,3 +172,27 @@ def test_a_file_of_a_later_version_of_ours(site):
         assert db.execute("PRAGMA user_version").fetchone()[0] == known + 5
         assert db.execute("SELECT * FROM from_the_future").fetchall() == [(1,)]
         assert db.execute("SELECT version FROM metadata").fetchall() == [("0.0.6",)]
+
+
+def test_a_history_that_two_clusters_share_is_said_to_be_shared(tmp_path):
+    """By each pass after another cluster's, as no node of either becomes idle; not by the passes of
+    a cluster that has another name now."""
+    array = CLOUD["clusters"]["c"]
+    with serve({"clusters": {"c": array, "other": array}}) as simulator:
+        site = Site(simulator, tmp_path)
+        own, others = site.config, {**site.config, "cluster_name": "other"}
+
+        def notes(config, jobs):
+            site.config = config
+            return site.run(jobs).notes
+
+        assert notes(own, 1) == ()
+        assert notes(own, 1) == ()
+        assert notes(others, 0) == ()
+        assert notes(others, 0) == ()
+        assert notes(own, 1) == (
+            "the node history is also used for another cluster, so that no node of either becomes"
+            " idle: name another nodehistorydb for each",
+        )
+        assert "also used for another cluster" in notes(others, 0)[0]
+        assert notes(others, 0) == ()

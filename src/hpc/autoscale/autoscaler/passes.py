@@ -45,6 +45,7 @@ from hpc.autoscale.node.nodehistory import NullNodeHistory
 from hpc.autoscale.node.nodehistory.draining import DrainState
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.operations import where
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
 from hpc.autoscale.statefiles import STOPS, path_of
@@ -252,6 +253,7 @@ class Pass:
         self._check(calculator.node_mgr)
         self._take_gate(calculator.node_mgr)
         calculator.node_history.rhythm = self._rhythm
+        calculator.node_history.cluster = where(calculator.node_mgr.cluster_bindings)
         self._compare_with_history(calculator)
         nodes = calculator.node_mgr.get_nodes()
         self._leaving = Leaving(calculator.node_history, nodes, self.faults)

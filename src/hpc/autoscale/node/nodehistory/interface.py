@@ -22,10 +22,12 @@ class NodeHistory(ABC):
     """The interface of a node history.
 
     `rhythm` says what whoever updates it knows of how often that happens; a history that keeps
-    times goes by it, so that time that nobody watched does not count.
+    times goes by it, so that time that nobody watched does not count. `cluster` says of which
+    cluster the nodes are, so that a history that two of them share is found out.
     """
 
     rhythm: Rhythm = Rhythm()
+    cluster: str = ""
 
     @abstractmethod
     def update(self, nodes: Iterable[Node]) -> None:

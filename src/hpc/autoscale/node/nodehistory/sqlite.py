@@ -64,7 +64,8 @@ class SQLiteNodeHistory(NodeHistory):
     fails raises NodeHistoryError. What was read is kept, and read again when anybody has changed
     the file since.
 
-    `problems`: what was moved aside, in words; whoever tells it takes it out of the list.
+    `problems`: what was moved aside, and that the file is another cluster's too, in words; whoever
+    tells it takes it out of the list.
     """
 
     # integrations set these; nothing is decided by them here
@@ -149,6 +150,11 @@ class SQLiteNodeHistory(NodeHistory):
             after = watching.after_update(before, seen, seen.keys() - busy, gap.uncounted, now)
             watching.write_sightings(conn, before, after)
             watching.note_update(conn, now)
+            if self.cluster and watching.is_shared(conn, self.cluster):
+                self.problems.append(
+                    "the node history is also used for another cluster, so that no node of either"
+                    " becomes idle: name another nodehistorydb for each"
+                )
         self._kept.update({read_alive: seen, watching.sightings: after})
 
     def sightings(self) -> dict[str, Sighting]:

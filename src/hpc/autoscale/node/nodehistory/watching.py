@@ -8,6 +8,7 @@ this.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
@@ -30,6 +31,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS updates (number INTEGER PRIMARY KEY, time REAL)",
     "CREATE TABLE IF NOT EXISTS sightings (node_id TEXT PRIMARY KEY, idle_passes INTEGER, "
     "reported BOOL, missing_time REAL)",
+    "CREATE TABLE IF NOT EXISTS writers (cluster TEXT PRIMARY KEY, number INTEGER)",
 )
 
 
@@ -124,6 +126,15 @@ def note_update(conn: sqlite3.Connection, now: float) -> None:
         "DELETE FROM updates WHERE number <= (SELECT MAX(number) FROM updates) - ?",
         (KEPT_UPDATES,),
     )
+
+
+def is_shared(conn: sqlite3.Connection, cluster: str) -> bool:
+    """Whether the history was updated for another cluster between the last update, which was for
+    this one, and the one for it before. Of clusters only digests are kept."""
+    mine = hashlib.sha256(cluster.encode(errors="backslashreplace")).hexdigest()[:16]
+    last = dict(conn.execute("SELECT cluster, number FROM writers"))
+    conn.execute("REPLACE INTO writers SELECT ?, MAX(number) FROM updates", (mine,))
+    return mine in last and max(last.values()) > last[mine]
 
 
 def sightings(conn: sqlite3.Connection) -> dict[str, Sighting]:
