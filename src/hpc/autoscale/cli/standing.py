@@ -48,10 +48,20 @@ from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes
 from hpc.autoscale.requestsets.dynamic import array_of
 from hpc.autoscale.workers.keeping import is_booting
 
-STATES = ("busy", "idle", "joining", "booting", "leaving", "failed", "unknown", "planned")
-"""What nodes are counted as. `joining`: ready, and no host of the scheduler yet; `leaving`:
-drained, or told to stop; `planned`: the next pass wants them; `unknown`: of a cluster that does not
-answer."""
+STATES = (
+    "busy",
+    "idle",
+    "joining",
+    "booting",
+    "resting",
+    "leaving",
+    "failed",
+    "unknown",
+    "planned",
+)
+"""What nodes are counted as. `joining`: ready, and no host of the scheduler yet; `resting`:
+deallocated, until a job needs them; `leaving`: drained, or told to stop; `planned`: the next pass
+wants them; `unknown`: of a cluster that does not answer."""
 
 JUDGED = 1_000
 """Of how many groups of jobs that wait for the same it is worked out why, the largest first: of
@@ -322,6 +332,8 @@ def _state(node: Node, noted: Noted) -> str:
     if node.state == "Failed":
         return "failed"
     is_drained = "drain" in node.metadata
+    if node.managed and node.state == "Deallocated" and not is_drained:
+        return "resting"
     if is_drained or is_taken_back(node) or (node.managed and node.target_state != "Started"):
         return "leaving"
     if is_booting(node):
