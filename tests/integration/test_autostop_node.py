@@ -139,9 +139,11 @@ def test_what_counts_as_an_answer(server, answer, accepted):
 
 
 def test_nobody_listens():
-    """Is no answer."""
+    """Is no answer, which is said in words, and not by classes of the HTTP library."""
     config = {"cluster_name": "d", "autostop": {**ACCESS, "url": "http://127.0.0.1:9"}}
-    assert Callback(config, "x").ask("").accepted is None
+    told = Callback(config, "x").ask("")
+    assert told.accepted is None
+    assert told.text.endswith("/stop does not answer: [Errno 111] Connection refused")
 
 
 @pytest.mark.parametrize(

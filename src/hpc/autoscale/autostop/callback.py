@@ -57,6 +57,8 @@ class Callback:
         """Whether this node may stop. Only status 200 is a yes."""
         import requests
 
+        from hpc.autoscale.ccbindings.transport import innermost
+
         try:
             with self._open_session() as session:
                 reply = session.post(
@@ -69,7 +71,7 @@ class Callback:
                 )
                 status, text = reply.status_code, _text_of(reply)
         except (requests.RequestException, OSError, ValueError) as error:
-            return Told(None, f"{self.url} does not answer: {type(error).__name__}: {error}")
+            return Told(None, f"{self.url} does not answer: {innermost(error)}")
         said = f"status {status}: {text}" if text else f"status {status}"
         if status in _AWAY:
             return Told(None, f"{self.url} does not answer: {said}")
