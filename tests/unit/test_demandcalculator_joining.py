@@ -158,6 +158,15 @@ def test_the_clusters_own_amounts_may_be_kept():
     assert node.metadata["x"] == {"y": 1}
 
 
+def test_a_host_may_have_no_metadata():
+    """None of it is as good as an empty mapping."""
+    calculator = a_calculator()
+    told = seen("ip-1", "job", ncpus=99)
+    told.metadata = None
+    calculator.update_scheduler_nodes([told])
+    assert calculator.node_mgr.get_nodes()[0].resources["ncpus"] == 99
+
+
 def test_a_host_name_that_stands_for_two_nodes():
     """Nobody knows which of them is meant; but only when the scheduler reports it."""
     cluster = running()

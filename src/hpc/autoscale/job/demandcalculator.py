@@ -144,7 +144,7 @@ class DemandCalculator:
             known = identities.find(snode)
             if known is None:
                 unknown.append(snode)
-            elif snode.metadata.get("override_resources", True):
+            elif (snode.metadata or {}).get("override_resources", True):
                 joining.join(known, snode)
             else:
                 known.metadata.update(deepcopy(snode.metadata))
