@@ -187,7 +187,8 @@ def test_a_node_at_rest(azscale):
         site.new_jobs, jobs = list, site.new_jobs
         new_cluster_bindings(site.config).deallocate_nodes(names=["htc-1"])
         site.wait(60)
-        assert "is Deallocated: it rests, and takes no place" in azscale("explain", "htc-1")
+        said = azscale("explain", "htc-1")
+        assert "/h when it runs) is Deallocated: it rests, and takes no place" in said
         assert json.loads(azscale("status", "-F", "json"))["nodes"] == {"resting": 1}
         site.new_jobs = jobs
         assert "is Deallocated: the next pass starts it" in azscale("explain", "htc-1")

@@ -51,7 +51,8 @@ def explain_node(node: Node, scene: Scene) -> Verdict:
     causes = tuple(_causes(node, scene))
     first = causes[0]
     price = price_per_hour(node.location, node.vm_size, node.spot)
-    where = f"{node.nodearray}/{node.vm_size}, {per_hour(price)}"
+    rests = node.managed and not (node.exists or _is_planned(node))
+    where = f"{node.nodearray}/{node.vm_size}, {per_hour(price)}{' when it runs' if rests else ''}"
     if not (node.managed or is_on_premises(node)):
         where = "not of CycleCloud"
     line = f"Node {node.name} ({where}) is {node.state}: {first.text}"
