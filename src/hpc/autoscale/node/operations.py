@@ -327,7 +327,8 @@ def check_made(
                 [
                     f"the nodes reply lacks {counted(len(missing), 'node')} of request id"
                     f" {made.request_id}, made {now - made.begun:.0f} seconds ago: it is older than"
-                    f" that, or they are gone, which is believed {believed:.0f} seconds after"
+                    " that, or they are gone, which is believed in"
+                    f" {made.begun + believed - now:.0f} seconds"
                 ],
             )
             cluster, _ = split_name(made.request_id)
