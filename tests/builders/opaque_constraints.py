@@ -44,6 +44,19 @@ class Twin(BaseNodeConstraint):
         return f"Twin({self.key}: {self.value})"
 
 
+class Apart(BaseNodeConstraint):
+    """Holds everywhere, and its JSON is no constraint that anybody else knows."""
+
+    def satisfied_by_node(self, node: Node) -> SatisfiedResult:
+        return SatisfiedResult("success", self, node)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"apart": True}
+
+    def __str__(self) -> str:
+        return "Apart"
+
+
 class Amount(Twin):
     """A number or size that is used up."""
 

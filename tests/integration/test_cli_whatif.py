@@ -7,14 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from builders.grid_cli import grid as grid
+from builders.opaque_constraints import Apart
 from builders.plan_worlds import F8
 from builders.several_clusters import SIZE, several_clusters
 from builders.simulated_cloud import F4, World, a_description
 from builders.site_commands import site_command as site_command
 from hpc.autoscale import clock
 from hpc.autoscale.job.job import Job
-from hpc.autoscale.node.constraints import BaseNodeConstraint
-from hpc.autoscale.results import SatisfiedResult
 from hpc.autoscale.traces.binding import SimulatedBinding
 
 
@@ -311,16 +310,6 @@ def test_a_journal_without_what_was_remembered(idle_since, monkeypatch):
 
 def test_a_journal_with_jobs_that_only_an_integration_understands(site, monkeypatch):
     """It is said, since what such a job asks for is no resource."""
-
-    class Apart(BaseNodeConstraint):
-        def satisfied_by_node(self, node):
-            return SatisfiedResult("success", self, node)
-
-        def to_dict(self):
-            return {"apart": True}
-
-        def __str__(self):
-            return "Apart"
 
     def read(config):
         return [Job("17", [{"ncpus": 1}, Apart()])], []

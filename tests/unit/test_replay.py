@@ -13,6 +13,7 @@ from types import MethodType
 import pytest
 
 from builders.fake_scheduler import cluster, idle_cluster, now, run, scheduler
+from builders.opaque_constraints import Apart
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
@@ -23,11 +24,10 @@ from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.journal import Journal, JournalWriter
 from hpc.autoscale.journal.raised import again, as_json
-from hpc.autoscale.node.constraints import BaseNodeConstraint, get_constraint
+from hpc.autoscale.node.constraints import get_constraint
 from hpc.autoscale.node.requests import Assumed, RequestLog, Sender, assuming
 from hpc.autoscale.replaying import Replay, remembered_before
 from hpc.autoscale.requestsets.store import RequestSet, RequestStore
-from hpc.autoscale.results import SatisfiedResult
 from hpc.autoscale.testing import a_host, a_job
 
 __all__ = ["cluster", "now", "run", "scheduler"]  # fixtures
@@ -211,17 +211,6 @@ def test_a_pass_whose_driver_cannot_say_what_it_wants(run, scheduler, tmp_path):
 
 def test_jobs_that_only_an_integration_understands(run, scheduler, tmp_path):
     """What they ask for is code of its own: nobody says that such a pass decides otherwise."""
-
-    class Apart(BaseNodeConstraint):
-        def satisfied_by_node(self, node):
-            return SatisfiedResult("success", self, node)
-
-        def to_dict(self):
-            return {"apart": True}
-
-        def __str__(self):
-            return "Apart"
-
     scheduler.jobs = [Job("17", [{"ncpus": 1}, {"not": {"not": Apart()}}])]
     run(**ON)
     ((_, said),) = [(each.differences, each.skipped) for each in replayed(tmp_path / "journal")]
