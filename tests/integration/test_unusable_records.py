@@ -106,6 +106,18 @@ def test_a_record_that_was_good_is_no_eviction_when_it_is_unusable(garbler, tmp_
         assert site.made() == {f"htc/{F4}": 1}  # for the job, as spot nodes do not rest
 
 
+@pytest.mark.parametrize("cores", [[1], {"a": 1}, "many"])
+def test_what_is_wrong_with_a_number_is_said_in_plain_words(garbler, tmp_path, cores):
+    """What was expected, and what is there."""
+    garbler.said = {"CoreCount": cores}
+    with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as site:
+        site.want(1)
+        site.run()
+        site.wait(10)
+        wrong = f"cannot be used: CoreCount: expected a number, found {cores!r}"
+        assert site.run().notes == (f"node htc-1: set aside, its record {wrong}",)
+
+
 def test_the_reason_is_named_where_jobs_wait(garbler, tmp_path):
     """The limit says which field is wrong."""
     garbler.said = {"MachineType": 7}

@@ -476,4 +476,4 @@ def _json_default(value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     """A value as error messages show it, which is short whatever the value is."""
-    return f"{reprlib.repr(value)} ({type(value).__name__})"
+    return "None" if value is None else f"{reprlib.repr(value)} ({type(value).__name__})"

@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.modelbase import resources_of, values_of
+from hpc.autoscale.ccbindings.modelbase import check_of_nodes, resources_of, values_of
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.bucket.definition import node_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -231,6 +231,7 @@ def _class_key(record: Record, number: int) -> object:
 
 def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node:
     """A node from its record; the definition fills in what the record does not say."""
+    check_of_nodes(record)
     own = record.get("Configuration")
     configuration = d.software_configuration if own is None else own
     memory, cores = record.get("Memory"), record.get("CoreCount")
