@@ -165,6 +165,24 @@ def test_analyze_a_job_that_runs(grid):
     assert grid("analyze", "-j", "a") == "Job a is running.\n"
 
 
+def test_analyze_a_job_that_is_known_as_work_of_its_host(grid):
+    """What runs is in no queue of most schedulers, and explain says that it runs."""
+    host = SchedulerNode("onprem-1", {"ncpus": 4})
+    host.assign("a")
+    grid.scheduler.hosts = [host]
+    lines = grid("analyze", "-j", "a").splitlines()
+    assert lines[:2] == ["Job a is running.", "Job a is assigned to the following nodes:"]
+    assert "onprem-1" in lines[2]
+    found = grid.json("analyze", "-j", "a", BIG)
+    assert (found["is_running"], len(found["nodes"]), found["reasons"]) == (True, 1, [])
+
+
+def test_analyze_no_name(grid):
+    """As of a variable of a script that is not set: the driver is not asked what it calls that."""
+    grid("analyze", "-j", "", code=2)
+    assert "--job-id: expected the name of a job, found ''" in grid.errors
+
+
 def test_analyze_a_job_for_which_another_stands(grid, monkeypatch):
     """As explain does: it was no job of the scheduler."""
     grid.scheduler.queue("a", slots=8)

@@ -27,7 +27,7 @@ from hpc.autoscale.cli.argtypes import warn
 from hpc.autoscale.cli.base import CommandLine, Config, begin_to_boot
 from hpc.autoscale.cli.job_text import Analysis, print_analysis, print_jobs, reasons_of
 from hpc.autoscale.cli.painting import folded
-from hpc.autoscale.errors import AutoscaleError, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, CommandLineError, did_you_mean
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandprinter import OutputFormat, print_demand
 from hpc.autoscale.requestsets.demand import requested_jobs
@@ -189,6 +189,8 @@ class AutoscalingCommands(CommandLine):
     def analyze(self, config: Config, job_id: str, long: bool = False) -> None:
         """Says which nodes a job gets, or why it gets none, bucket by bucket: the old name of
         explain."""
+        if not job_id:
+            raise CommandLineError("--job-id: expected the name of a job, found ''")
         driver, config = self._prepared(config)
         handler = self._ctx_handler(config)
         try:
@@ -199,11 +201,11 @@ class AutoscalingCommands(CommandLine):
         every = [*every, *requested_jobs(config, driver.autoscale_home, calculator.node_mgr)]
         name = hooks.standing_for(driver, job_id, every)
         jobs = [j for j in every if _name_of(j) == name]
-        if not jobs:
-            guess = did_you_mean(job_id, map(str, map(_name_of, every)))
-            raise AutoscaleError(f"the scheduler has no job {job_id!r}{guess}")
         nodes = calculator.get_demand().compute_nodes
         assigned = [node for node in nodes if name in node.assignments]
+        if not jobs and not assigned:
+            guess = did_you_mean(job_id, map(str, map(_name_of, every)))
+            raise AutoscaleError(f"the scheduler has no job {job_id!r}{guess}")
         refused = [] if assigned else handler.by_context.get(f"[Job {name}]", [])
         reasons = reasons_of(name, refused, unsatisfied, set_aside, long)
         found = Analysis(name, jobs, assigned, reasons)

@@ -30,8 +30,8 @@ class Reason(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What becomes of the job of a name: `jobs` are those that have it, and `nodes` those that the
-    job gets."""
+    """What becomes of the job of a name: `jobs` are those that have it, none where it is only known
+    as work of its nodes, and `nodes` those that the job has or gets."""
 
     name: str
     jobs: Sequence[Job]
@@ -40,8 +40,8 @@ class Analysis(NamedTuple):
 
     @property
     def is_running(self) -> bool:
-        """Whether the scheduler says that it runs."""
-        return bool(self.jobs[0].metadata.get("job_state") == "running")
+        """Whether the scheduler says that it runs, of the job or of its nodes."""
+        return not self.jobs or self.jobs[0].metadata.get("job_state") == "running"
 
 
 def print_jobs(jobs: Iterable[object], output_format: OutputFormat) -> None:
