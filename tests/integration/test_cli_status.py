@@ -35,7 +35,8 @@ class Driver(GenericDriver):
     def _read_jobs_and_nodes(self, config):
         with open(os.path.join(HERE, "jobs.json")) as stream:
             said = json.load(stream)
-        jobs = [Job(name, {"ncpus": n}) for name, n in said["waiting"].items()]
+        waiting = said["waiting"].items()
+        jobs = [Job(name, {"ncpus": n}, iterations=min(n, 1)) for name, n in waiting]
         for name, host in said["running"].items():
             jobs.append(Job(name, {"ncpus": 4}, executing_hostnames=[host]))
             if said["state"]:
@@ -142,6 +143,14 @@ def test_what_remains_of_an_array_waits(site):
     assert "Job array will start" in site("explain", "array")
     site.jobs(["elsewhere"], {"array": "elsewhere"}, state=True, a=4)
     assert site.stands()["jobs"] == {**NO_JOBS, "run": 1, "will_start": 1}
+
+
+def test_an_array_at_its_limit_waits_for_no_nodes(site):
+    """Nothing more of it may start, as explain says of it."""
+    site.jobs(array=0, a=4)
+    assert site.stands()["jobs"] == {**NO_JOBS, "will_start": 1}
+    assert "wants nothing now" in site("explain", "array")
+    assert "jobs: 0 running, 1 waiting for nodes or a place, 0 stuck" in site("status")
 
 
 def test_a_host_without_a_name_is_no_job(site):

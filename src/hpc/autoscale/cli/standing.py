@@ -377,9 +377,10 @@ def _used(node_mgr: NodeManager, before: Mapping[tuple[str, str], int]) -> list[
 def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
     """How many jobs run, as the queue or the hosts have it, are to start, and are stuck; and how
     many wishes and demands of workers are served, which are no jobs. `stuck`: the names of those
-    that are."""
-    jobs = [job for job in noted.jobs if not isinstance(job, UnusableHost)]
+    that are. A job of which nothing more may start, as an array at its limit, runs or is none."""
     names = set(stuck)
+    jobs = [job for job in noted.jobs if not isinstance(job, UnusableHost)]
+    jobs = [job for job in jobs if name_of_job(job) in names or not _wants_nothing(job)]
     wanted = [job for job in jobs if isinstance(job, WantedNodes) and job.name not in names]
     served = sum(isinstance(job, RequestJob) for job in wanted)
     run = sum(is_running(job) for job in jobs)
@@ -391,6 +392,13 @@ def _jobs(noted: Noted, stuck: Sequence[str]) -> dict[str, int]:
         "served": served,
         "workers": len(wanted) - served,
     }
+
+
+def _wants_nothing(job: object) -> bool:
+    """Whether a job has nothing that may start, and does not say that it runs."""
+    if not isinstance(job, Job) or isinstance(job, WantedNodes) or is_running(job):
+        return False
+    return max(job.node_count, job.iterations) < 1
 
 
 def _failed(nodes: Iterable[Node], node_mgr: NodeManager) -> list[FailedNode]:
