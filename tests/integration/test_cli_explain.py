@@ -77,6 +77,27 @@ def test_a_node_from_its_plan_to_its_end(azscale):
         assert "the server says" not in azscale("explain", "htc-1")
 
 
+def test_what_keeps_an_idle_node_is_said_first(azscale):
+    """In a sentence, as the plan has it: when its time is over, that is why it stays."""
+    hosts = []
+    with azscale.at(idle_timeout=300) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4, "nodearray": "htc"}, iterations=3)]
+        site.new_hosts = lambda: [SchedulerNode(name, {"ncpus": 4}) for name in hosts]
+        site.run()
+        site.wait(100)
+        hosts += [node["Hostname"] for node in site.simulator.cluster("c").nodes()]
+        site.run()
+        site.new_jobs = list
+        hosts.clear()
+        for _ in range(2):
+            site.run()
+            site.wait(301)
+        kept = "the scheduler does not report hosts that it has reported before"
+        assert f"is Ready: it is not deleted now: {kept}\n" in azscale("explain", "htc-1")
+        found = json.loads(azscale("explain", "htc-1", "-F", "json"))
+        assert [each["code"] for each in found["causes"]][:2] == ["SchedulerIncomplete", "Idle"]
+
+
 def test_a_request_has_its_nodes(azscale):
     """No scheduler is to start it there: often there is none."""
     with azscale.at() as site:

@@ -33,6 +33,9 @@ _OTHERWISE = {
     "drain": ("Drains", "has it drained: it goes when the scheduler has let it go"),
 }
 
+_VERBS = ("is ", "was ", "has ")
+"""What words of a guard begin with that tell of the node; others have a subject of their own."""
+
 
 def find_node(name: str, scene: Scene) -> Node | None:
     """The node of a name, or of a host name. AutoscaleError for a host name that several have."""
@@ -67,14 +70,20 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     fate = scene.fate(node) if scene.fate is not None and not _is_planned(node) else Fate()
     yield from _by_state(node, scene, message)
     yield from _next_pass(fate)
+    kept = list(_what_keeps(node, fate))
     if node.assignments:
         yield Cause("HasJobs", f"it has work: {_work(node)}")
     elif node.keep_alive:
         yield Cause("KeepAlive", "it is to be kept alive (KeepAlive in CycleCloud)")
     elif node.exists and is_up(node) and not _goes(fate):
-        yield _idle(node, scene, fate)
+        idle = _idle(node, scene, fate)
+        if idle.until is None:  # it is not time that it waits for
+            yield from kept
+            kept = []
+        yield idle
     yield from _otherwise(fate)
-    yield from _what_keeps(node, fate)
+    yield from kept
+    yield from _what_else(fate)
     if node.closed and not _rests(node, scene):
         whole = "a job takes it whole, or it is on its way out"
         why = whole if node.assignments else "it is on its way out, or nobody can tell"
@@ -130,12 +139,18 @@ def _what_keeps(node: Node, fate: Fate) -> Iterator[Cause]:
         if refusal.code not in told:
             told.add(refusal.code)
             done = "started" if refusal.command == "start" else "deleted"
-            yield Cause(refusal.code, f"it is not {done} now: it {refusal.text}", nearness=1)
+            why = refusal.text
+            why = f"it {why}" if why.startswith(_VERBS) else why
+            yield Cause(refusal.code, f"it is not {done} now: {why}", nearness=1)
     if fate.is_left:
         text = (
             "it is not deleted now: others like it were told that they may stop, and it is wanted"
         )
         yield Cause("OthersStop", text, nearness=1)
+
+
+def _what_else(fate: Fate) -> Iterator[Cause]:
+    """What goes wrong in the next pass, and what a node is told that asks whether it may stop."""
     for problem in fate.problems:
         yield Cause("Trouble", f"in the next pass something goes wrong: {problem}", nearness=1)
     if fate.answer is not None:
