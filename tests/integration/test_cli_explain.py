@@ -96,6 +96,7 @@ def test_what_keeps_an_idle_node_is_said_first(azscale):
         assert f"is Ready: it is not deleted now: {kept}\n" in azscale("explain", "htc-1")
         found = json.loads(azscale("explain", "htc-1", "-F", "json"))
         assert [each["code"] for each in found["causes"]][:2] == ["SchedulerIncomplete", "Idle"]
+        assert "is ready, and the scheduler does not report it any more" in azscale("plan")
 
 
 def test_a_request_has_its_nodes(azscale):

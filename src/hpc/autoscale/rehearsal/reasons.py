@@ -54,7 +54,7 @@ class ReasonsOfPass:
 
     def __init__(self, config: Mapping[str, Any], calculator: DemandCalculator) -> None:
         self._config = config
-        self._why = calculator.node_mgr.gate.facts.why
+        self._facts = calculator.node_mgr.gate.facts
         history = calculator.node_history
         self._now = history.now()
         found = Faults().guard("reading the node history", history.find_unmatched, -1) or []
@@ -70,11 +70,13 @@ class ReasonsOfPass:
         if action == "join":
             is_ready = node.state in READY_STATES
             state = "ready" if is_ready else node.state
-            text = f"is {state}, and the scheduler does not know it yet"
+            was = node.key in self._facts.missing
+            ends = "does not report it any more" if was else "does not know it yet"
+            text = f"is {state}, and the scheduler {ends}"
             return Said("Ready" if is_ready else "NotReady", text)
         if action == "undrain":
             return Said("WantedAgain", "was on its way out, and is wanted again")
-        why = self._why.get(node.key, "idle")
+        why = self._facts.why.get(node.key, "idle")
         text, spared_by = _WORDS[why]
         words = {
             "idle_timeout": self._timeout("idle_timeout", DEFAULT_IDLE_TIMEOUT, node),
