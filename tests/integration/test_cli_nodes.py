@@ -393,6 +393,17 @@ def test_deleting_nodes(two_nodes):
 
 
 @pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes"])
+def test_a_list_of_names_with_spaces(two_nodes, command):
+    """They belong to no name: a host that has a job is not taken for one that nobody knows."""
+    for option, names in (("-H", "host-2, host-1"), ("-N", "htc-2, htc-1")):
+        assert not two_nodes(command, option, names, code=1)
+        assert "node htc-1 has jobs: running" in two_nodes.errors
+    two_nodes(command, "-H", "host-2, ", code=1)
+    assert "expected a host name, found an empty one" in two_nodes.errors
+    assert "htc-2" in two_nodes(command, "-N", " htc-2 ")
+
+
+@pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes"])
 def test_work_that_starts_while_nodes_are_drained_keeps_them(two_nodes, command):
     """The scheduler is asked again after the drain; the others go."""
     two_nodes.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")

@@ -90,13 +90,12 @@ def find_nodes(
             by_host.setdefault(short, []).append(node)
     by_name = partition(nodes, lambda node: node.name.lower())
     found: dict[int, Node] = {}
-    for hostname in hostnames:
-        short = short_name(_required(hostname, "host name"))
-        meant = by_host.setdefault(short, [SchedulerNode(hostname, {})])
+    for hostname in (_required(given, "host name") for given in hostnames):
+        meant = by_host.setdefault(short_name(hostname), [SchedulerNode(hostname, {})])
         node = _the_one(meant, f"host name {hostname}")
         found[id(node)] = node
-    for name in node_names:
-        named = by_name.get(_required(name, "node name").lower())
+    for name in (_required(given, "node name") for given in node_names):
+        named = by_name.get(name.lower())
         if named is None:
             raise AutoscaleError(f"there is no node {name!r}{did_you_mean(name, by_name)}")
         exact = [node for node in named if node.name == name]
@@ -124,6 +123,8 @@ def _the_one(meant: Sequence[Node], name: str) -> Node:
 
 
 def _required(text: str, what: str) -> str:
-    if not text:
+    """A name without the spaces around it, as behind the comma of a list."""
+    name = text.strip()
+    if not name:
         raise MistakenWord(f"expected a {what}, found an empty one")
-    return text
+    return name
