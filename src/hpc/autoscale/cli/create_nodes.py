@@ -134,9 +134,13 @@ class CreationCommands(CommandLine):
 
 
 def _check_group(node_mgr: NodeManager, placement_group: str | None) -> None:
-    """CommandLineError for what can be no placement group, and is none of the cluster."""
-    if all(placement_group != each.placement_group for each in node_mgr.get_buckets()):
+    """MistakenWord for what can be no placement group, and is none of the cluster."""
+    if any(placement_group == each.placement_group for each in node_mgr.get_buckets()):
+        return
+    try:
         group_or_none(placement_group, "--placement-group")
+    except AutoscaleError as error:
+        raise MistakenWord(*error.args) from None
 
 
 def _name_by(node_mgr: NodeManager, name_format: str, is_one: bool) -> None:
@@ -269,8 +273,8 @@ def _check_offer(node_mgr: NodeManager, nodearray: str | None, vm_size: str | No
 def _overrides(
     software_configuration: dict[str, Any] | None, attributes: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The attributes of the nodes, the software configuration among them. AutoscaleError when one
-    of them is no object."""
+    """The attributes of the nodes, the software configuration among them. MistakenWord when one of
+    them is no object, or cannot be an attribute."""
     _check_object("--software-configuration", software_configuration)
     _check_object("--node-attribute-overrides", attributes)
     overrides = dict(attributes or {})
@@ -283,13 +287,13 @@ def _overrides(
     try:
         check_of_nodes(overrides)
     except ValueError as error:
-        raise AutoscaleError(f"attributes of the nodes: {error}") from None
+        raise MistakenWord(f"attributes of the nodes: {error}") from None
     return overrides
 
 
 def _check_object(where: str, found: object) -> None:
     if found is not None and not isinstance(found, Mapping):
-        raise AutoscaleError(f"{where}: expected an object, found {_shown(found)}")
+        raise MistakenWord(f"{where}: expected an object, found {_shown(found)}")
 
 
 def _shown(found: object) -> str:
