@@ -146,6 +146,23 @@ def test_a_bucket_whose_nodes_never_boot_is_not_asked_again_and_again(tmp_path):
         assert any("back-off" in text for text in said)
 
 
+def test_a_few_of_many_nodes_that_fail_to_boot_do_not_hold_back_their_bucket(tmp_path):
+    """As many others come up meanwhile: others are made in their place at once."""
+    for failing, is_held in ((2, False), (3, True)):
+        home = tmp_path / str(failing)
+        home.mkdir()
+        with a_site(home, {"htc": {"machine_types": [F4]}}) as site:
+            site.want(4)
+            site.run()
+            assert site.made().total() == 4
+            site.wait(4)
+            site.simulator.cluster("c").fail(*site.names()[:failing], message="no disk")
+            site.wait(60)
+            summary = site.run()
+            assert site.made().total() == (0 if is_held else failing)
+            assert bool(summary.unsatisfied) is is_held
+
+
 def test_boots_that_failed_count_where_nobody_was_told_which_nodes_were_made(tmp_path):
     """The reply to the create came, the answer to the question for its nodes did not."""
     arrays = {"htc": {"machine_types": [F2], "lifecycle": {"boot_failure_rate": 1.0}}}

@@ -285,13 +285,13 @@ class Holds:
 
     def _proven(self, facts: BucketFacts | None, boot: Boot, is_up: bool) -> list[Subject]:
         """What a node shows to be well again: one that has a VM, the capacity and quota that it
-        needed; one that is up, its bucket too, but for whether its host takes work. Only what was
-        asked for after a failure counts."""
+        needed; one that is up, its bucket too, but for whether its host takes work, also where
+        others of it fail just now. Only what was asked for after a failure counts."""
         if facts is None:
             return []
-        known = self._memory.backoffs
+        known, bucket = self._memory.backoffs, subject(Reach.BUCKET, facts)
         found = [about for about in subjects_of(facts) if about in known]
-        return [
+        return [bucket] * (is_up and bucket not in known) + [
             about
             for about in found
             if (is_up or known[about].cause is not FailureKind.BOOT)
