@@ -55,10 +55,9 @@ def test_nodes_of_unusable_records_are_not_made_again_and_again(garbler, tmp_pat
     garbler.said = said
     with a_site(tmp_path, {"htc": {"machine_types": [F4]}}) as site:
         site.want(3)
-        made = passes(site, 60)
+        made = passes(site, 20)
         assert made[:10] == [3, *[0] * 9]
-        assert set(made[10:]) <= {0, 1}  # one more is tried when the rest is over
-        assert sum(made[10:]) <= 2
+        assert sum(made[10:]) <= 1  # one more is tried when the rest is over
 
 
 def test_where_nobody_can_tell_what_nodes_are_of_nothing_is_made(garbler, tmp_path):

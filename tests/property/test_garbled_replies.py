@@ -18,7 +18,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.simulator import app
 
-SEEDS = int(os.environ.get("GARBLED_REPLIES", "30"))
+SEEDS = int(os.environ.get("GARBLED_REPLIES", "20"))
 UNREADABLE = re.compile(
     r"Traceback|\b(?:Type|Key|Attribute|Index|Value)Error\b|NoneType|unhashable"
 )
