@@ -419,3 +419,14 @@ def test_nothing_may_serve():
     bench = Bench()
     bench.candidate("a")
     assert not bench.planner.ask(named("z"), Request(1))
+
+
+def test_what_nobody_serves_can_be_asked_for_before_and_after_buckets_come():
+    """What is remembered of such requests ends with the buckets that it was about."""
+    bench = Bench()
+    candidate = bench.candidate("a", nodes=[4])
+    for more in ("b", "c"):
+        assert not bench.planner.ask(ResourceIs("none", (1,)), Request(1)).units
+        candidate.reshape({0: candidate.shapes[0]})
+        assert not bench.planner.ask(ResourceIs("none", (1,)), Request(1)).units
+        bench.candidate(more)

@@ -89,6 +89,7 @@ class Planner:
         self._tuples.clear()
         self.forget_demands()
         self._groups.clear()
+        self._nowhere = None
         self._changes.clear()
 
     def forget_demands(self) -> None:
