@@ -153,7 +153,7 @@ class Faults:
         hook = f"{driver}.{name}"
 
         def returned() -> list[Node]:
-            answer = self._called(driver, name, list(nodes))
+            answer = self._called(hook, getattr(driver, name), name, list(nodes))
             if answer is None:
                 self.note(f"{hook}: {EXPECTED_NODES}, found None, taken for none of them")
                 return []
@@ -161,17 +161,19 @@ class Faults:
 
         return self.guard(phase, returned) or []
 
-    def _called(self, driver: object, name: str, nodes: list[Node]) -> object:
-        """What a hook answers, which the recorder hears."""
-        recorder, hook = self._recorder, getattr(driver, name)
+    def _called(
+        self, hook: str, method: Callable[[list[Node]], object], name: str, nodes: list[Node]
+    ) -> object:
+        """What a hook answers, which the recorder hears by its name."""
+        recorder = self._recorder
         if recorder is None:
-            with calling(f"{driver}.{name}"):
-                return at_once(hook(nodes))
+            with calling(hook):
+                return at_once(method(nodes))
         given = list(nodes)
         recorder.heard_hook(name, given)
         try:
-            with recorder.outside(), calling(f"{driver}.{name}"):
-                answer = at_once(hook(nodes))
+            with recorder.outside(), calling(hook):
+                answer = at_once(method(nodes))
         except Exception as error:
             recorder.heard_answer(name, given, error)
             raise

@@ -9,7 +9,8 @@ nodes are called by `Faults.nodes` in the loop.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from hpc.autoscale.autoscaler.faults import (
@@ -38,15 +39,21 @@ T = TypeVar("T")
 
 def ask(hook: Callable[..., T], *args: Any) -> T:
     """What a hook answers. What it raises is as `calling` has it, and `hook_of` knows of it."""
-    try:
-        with calling(name_of(hook)):
-            return hook(*args)
-    except Exception as error:
-        _note_hook(error, hook)
-        raise
+    with _noting(hook), calling(name_of(hook)):
+        return hook(*args)
 
 
 _RAISED_IN = "_raised_in"
+
+
+@contextmanager
+def _noting(hook: Callable[..., object]) -> Iterator[None]:
+    """A context after which `hook_of` knows of what was raised in it."""
+    try:
+        yield
+    except Exception as error:
+        _note_hook(error, hook)
+        raise
 
 
 def _note_hook(error: Exception, hook: Callable[..., object]) -> None:
@@ -198,12 +205,8 @@ def validate(driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[No
 def wanted_arrays(driver: SchedulerDriver, config: dict[str, Any]) -> list[Mapping[str, Any]]:
     """What the driver wants of nodearrays."""
     hook, wanted = driver.wanted_arrays, "a list of nodearray definitions"
-    try:
-        with without_exit(name_of(hook)):
-            found: object = at_once(hook(config))
-    except Exception as error:
-        _note_hook(error, hook)
-        raise
+    with _noting(hook), without_exit(name_of(hook)):
+        found: object = at_once(hook(config))
     if not isinstance(found, list):
         raise _error(hook, wanted, found)
     for array in found:
