@@ -34,6 +34,12 @@ class Boot(NamedTuple):
     is_fit: bool = False
     empty_since: float = 0.0
 
+    @property
+    def record(self) -> Mapping[str, str]:
+        """What the listing said of where a node that came up is."""
+        array, size, group = [*self.up_at.split("\x1f"), "", ""][:3]
+        return {"Template": array, "MachineType": size, "PlacementGroupId": group}
+
 
 class Remembered(NamedTuple):
     """All that is remembered: subjects in back-off, boots by NodeId, and when creates were sent by

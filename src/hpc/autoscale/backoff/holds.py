@@ -19,7 +19,14 @@ from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a
 from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.backoff.law import Backoff, Policy
-from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Record
+from hpc.autoscale.backoff.listed import (
+    WITHOUT_A_VM,
+    Listed,
+    Place,
+    Record,
+    may_be_at,
+    place_in,
+)
 from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
 from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.hpctypes import READY_STATES
@@ -28,10 +35,8 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.limits import Limit
-from hpc.autoscale.requestsets.dynamic import array_in
 
 Draw = Callable[[Subject, Backoff | None], float]
-Place = tuple[str, str, str]
 
 _AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
 
@@ -187,7 +192,7 @@ class Holds:
             if seen is None or seen.up_at or seen.has_failed:
                 continue
             self._note_boot(node_id, seen._replace(has_failed=True))
-            buckets = (b for place, b in by_place.items() if _may_be_at(place, record))
+            buckets = (b for place, b in by_place.items() if may_be_at(place, record))
             for about in {subject(Reach.BUCKET, facts_of(each)) for each in buckets}:
                 bad[about].append((FailureKind.BOOT, plain(why)))
 
@@ -255,7 +260,7 @@ class Holds:
             return
         if boot.up_at and not record:
             # nobody told it to go, for then it would be forgotten, or be seen to go
-            facts = self._facts_of(_record_of(boot), by_place)
+            facts = self._facts_of(boot.record, by_place)
             self._note_eviction(node_id, facts, boot.since, bad)
         self._note_boot(node_id, None)
         if status in READY_STATES:
@@ -291,7 +296,7 @@ class Holds:
             return []
         known, bucket = self._memory.backoffs, subject(Reach.BUCKET, facts)
         found = [about for about in subjects_of(facts) if about in known]
-        return [bucket] * (is_up and bucket not in known) + [
+        proven = [
             about
             for about in found
             if (is_up or known[about].cause is not FailureKind.BOOT)
@@ -299,6 +304,7 @@ class Holds:
             and (known[about].cause is FailureKind.BOOT or boot.since > known[about].failed_at)
             and (not (is_up and boot.has_vm) or known[about].cause is FailureKind.BOOT)
         ]
+        return [*proven, bucket] if is_up and bucket not in known else proven
 
     def _learn_from_buckets(self, lately: Iterable[NodeBucket], now: float) -> None:
         """Capacity failures that the status dates, and that are not known yet."""
@@ -347,7 +353,7 @@ class Holds:
                 coming[about] += is_early or cause in law.OF_SINGLE_NODES
         for boot in self._memory.boots.values():
             if boot.up_at and not boot.is_fit:
-                for about, cause in self._resting(_record_of(boot), by_place):
+                for about, cause in self._resting(boot.record, by_place):
                     coming[about] += cause is FailureKind.HOST
         return coming
 
@@ -548,28 +554,13 @@ class Holds:
         logging.warning("%s; what fails is not remembered", error)
 
     def _facts_of(self, record: Record, by_place: Mapping[Place, NodeBucket]) -> BucketFacts | None:
-        array, size = array_in(record), str(record.get("MachineType"))
-        place = (array, size, str(record.get("PlacementGroupId") or ""))
+        place = place_in(record)
         if place not in self._facts:
-            bucket = by_place.get(place) or by_place.get((array, size, ""))
+            bucket = by_place.get(place) or by_place.get((*place[:2], ""))
             if bucket is None:
                 return None
             self._facts[place] = facts_of(bucket)
         return self._facts[place]
-
-
-def _may_be_at(place: Place, record: Record) -> bool:
-    """Whether a node may be there, as far as its record says where it is."""
-    array, size = record.get("Template"), record.get("MachineType")
-    if array and isinstance(array, str) and array_in(record) != place[0]:
-        return False
-    return not (size and isinstance(size, str)) or size.lower() == place[1].lower()
-
-
-def _record_of(boot: Boot) -> Record:
-    """What the listing said of where a node that came up is."""
-    array, size, group = [*boot.up_at.split("\x1f"), "", ""][:3]
-    return {"Template": array, "MachineType": size, "PlacementGroupId": group}
 
 
 def _takes_no_work(host: Node) -> bool:

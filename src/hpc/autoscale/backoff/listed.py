@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hpc.autoscale.requestsets.dynamic import array_in
+
 Record = Mapping[str, Any]
+
+Place = tuple[str, str, str]
+"""Nodearray, VM size and placement group, an empty text for none."""
 
 WITHOUT_A_VM = ("Allocation", "Allocating", "Acquiring")
 BOOTING = (*WITHOUT_A_VM, "Starting", "Preparing")
@@ -30,3 +35,18 @@ class Listed(NamedTuple):
     unavailable: Sequence[Record] = ()
     made_by: Callable[[Collection[str]], Sequence[Record]] = _none_of
     unusable: Sequence[tuple[Record, str]] = ()
+
+
+def place_in(record: Record) -> Place:
+    """Where a record says that its node is."""
+    size, group = str(record.get("MachineType")), str(record.get("PlacementGroupId") or "")
+    return array_in(record), size, group
+
+
+def may_be_at(place: Place, record: Record) -> bool:
+    """Whether a node may be there but for its placement group, as far as its record says where it
+    is."""
+    array, size = record.get("Template"), record.get("MachineType")
+    if array and isinstance(array, str) and array_in(record) != place[0]:
+        return False
+    return not (size and isinstance(size, str)) or size.lower() == place[1].lower()
