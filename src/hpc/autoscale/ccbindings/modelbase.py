@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from types import NoneType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
@@ -140,16 +140,25 @@ def check_of_nodes(attributes: Mapping[str, Any]) -> None:
     """ValueError for attributes by which no pass could read the nodes that have them: it would set
     them aside, and start others in their place again and again."""
     ht.with_sizes(resources_of(attributes))
-    readers: dict[str, Callable[[Any], object]] = {
-        "CoreCount": int,
-        "Memory": lambda value: ht.Memory(value, "g"),
-    }
-    for key, read in readers.items():
-        value = attributes.get(key)
-        try:
-            _ = value and read(value)
-        except (TypeError, ValueError, ArithmeticError):
-            raise ValueError(f"{key}: expected a number, found {value!r}") from None
+    hardware_of(attributes)
+
+
+def hardware_of(record: Mapping[str, Any]) -> tuple[int | None, ht.Memory | None]:
+    """The CoreCount and the Memory (GiB) of a record; None for what it does not say. ValueError for
+    what is no number."""
+    cores = _number_in(record, "CoreCount", int)
+    return cores, _number_in(record, "Memory", lambda value: ht.Memory(value, "g"))
+
+
+N = TypeVar("N")
+
+
+def _number_in(record: Mapping[str, Any], key: str, read: Callable[[Any], N]) -> N | None:
+    value = record.get(key)
+    try:
+        return read(value) if value else None
+    except (TypeError, ValueError, ArithmeticError):
+        raise ValueError(f"{key}: expected a number, found {value!r}") from None
 
 
 def values_of(

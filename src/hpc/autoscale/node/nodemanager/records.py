@@ -14,7 +14,7 @@ from typing import Any
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.ccbindings.modelbase import check_of_nodes, resources_of, values_of
+from hpc.autoscale.ccbindings.modelbase import hardware_of, resources_of, values_of
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.bucket.definition import node_of
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
@@ -231,10 +231,9 @@ def _class_key(record: Record, number: int) -> object:
 
 def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node:
     """A node from its record; the definition fills in what the record does not say."""
-    check_of_nodes(record)
     own = record.get("Configuration")
     configuration = d.software_configuration if own is None else own
-    memory, cores = record.get("Memory"), record.get("CoreCount")
+    cores, memory = hardware_of(record)
     spot, target = record.get("Interruptible"), record["TargetState"]
     return node_of(
         d,
@@ -246,8 +245,8 @@ def node_from(record: Record, d: NodeDefinition, assume_hostnames: bool) -> Node
         private_ip=text(record, "PrivateIp"),
         instance_id=text(record, "InstanceId"),
         spot=d.spot if spot is None else bool(spot),
-        vcpu_count=int(cores) if cores else d.vcpu_count,
-        memory=ht.Memory(memory, "g") if memory else d.memory,
+        vcpu_count=d.vcpu_count if cores is None else cores,
+        memory=d.memory if memory is None else memory,
         state=record["Status"],
         target_state=target,
         power_state=record["Status"],
