@@ -150,7 +150,7 @@ class SQLiteNodeHistory(NodeHistory):
             after = watching.after_update(before, seen, seen.keys() - busy, gap.uncounted, now)
             watching.write_sightings(conn, before, after)
             watching.note_update(conn, now)
-            if self.cluster and watching.is_shared(conn, self.cluster):
+            if self.cluster and watching.note_cluster(conn, self.cluster):
                 self.problems.append(
                     "the node history is also used for another cluster, so that no node of either"
                     " becomes idle: name another nodehistorydb for each"

@@ -128,9 +128,9 @@ def note_update(conn: sqlite3.Connection, now: float) -> None:
     )
 
 
-def is_shared(conn: sqlite3.Connection, cluster: str) -> bool:
-    """Whether the history was updated for another cluster between the last update, which was for
-    this one, and the one for it before. Of clusters only digests are kept."""
+def note_cluster(conn: sqlite3.Connection, cluster: str) -> bool:
+    """Remember that the last update was for this cluster. Whether one was for another between it
+    and the one for this cluster before. Of clusters only digests are kept."""
     mine = hashlib.sha256(cluster.encode(errors="backslashreplace")).hexdigest()[:16]
     last = dict(conn.execute("SELECT cluster, number FROM writers"))
     conn.execute("REPLACE INTO writers SELECT ?, MAX(number) FROM updates", (mine,))
