@@ -97,6 +97,17 @@ class Cluster:
         self.running = {}
         site.new_jobs, site.new_hosts = self._jobs, self._hosts
 
+    def passes(self, about=""):
+        """The numbers of passes, each when it is about to be made. Between them jobs start, run and
+        end, and none may lose its node."""
+        for number in range(PASSES):
+            if number == ENDING:
+                self.end()
+            assert not self.start(), f"nodes with jobs were deleted: {about}"
+            yield number
+            self._site.wait(10)
+        assert not self.start(), f"nodes with jobs were deleted: {about}"
+
     def start(self):
         """Jobs start on nodes that are up and free. The jobs whose nodes are gone."""
         up = [node["NodeId"] for node in self._up()]
@@ -143,13 +154,9 @@ def test_where_nothing_is_garbled_nodes_are_made_once_and_the_idle_one_goes(tmp_
     with a_site(tmp_path, ARRAYS, {"quota": 400}) as site:
         site.config.update(idle_timeout=20, min_idle_passes=2)
         cluster = Cluster(site)
-        for number in range(PASSES):
-            if number == ENDING:
-                cluster.end()
-            assert not cluster.start()
+        for _ in cluster.passes():
             assert not site.run().errors
             made.append(site.made().total())
-            site.wait(10)
         assert len(site.nodes()) == len(cluster.running) == 2
     assert made == [3, *[0] * (PASSES - 1)]
 
@@ -164,12 +171,8 @@ def test_no_busy_node_goes_and_nodes_are_not_made_for_ever(monkeypatch, tmp_path
     said, made = [], []
     with a_site(tmp_path, ARRAYS, {"quota": 400}) as site:
         site.config.update(idle_timeout=20, min_idle_passes=2)
-        cluster = Cluster(site)
-        for number in range(PASSES):
+        for number in Cluster(site).passes(garbler):
             garbler.is_on = number >= begins
-            if number == ENDING:
-                cluster.end()
-            assert not cluster.start(), f"nodes with jobs were deleted: {garbler}"
             try:
                 summary = site.run()
             except AutoscaleError as error:
@@ -177,7 +180,5 @@ def test_no_busy_node_goes_and_nodes_are_not_made_for_ever(monkeypatch, tmp_path
             else:
                 said += [*map(str, summary.errors), *summary.notes]
             made.append(site.made().total())
-            site.wait(10)
-        assert not cluster.start(), f"nodes with jobs were deleted: {garbler}"
     assert sum(made) <= 8, f"nodes were made for ever: {garbler}: {made}"
     assert not UNREADABLE.search(" ".join(said)), f"{garbler}: {said}"
