@@ -71,12 +71,13 @@ class Site:
         wanted = {"ncpus": 1, "exclusive": True, **constraints}
         self.new_jobs = lambda: [Job(f"j{i}", dict(wanted)) for i in range(count)]
 
-    def _driver(self) -> Waiting:
+    def new_driver(self) -> Waiting:
+        """A driver of the scheduler, as a new process has it."""
         return Waiting(self.new_jobs, self.wanted, self.new_hosts)
 
     def run(self, **config: Any) -> PassSummary:
         """One pass."""
-        return Autoscaler({**self.config, **config}, self._driver).run_once()
+        return Autoscaler({**self.config, **config}, self.new_driver).run_once()
 
     def wait(self, seconds: float) -> None:
         """Time passes, for the cluster and for the loop."""

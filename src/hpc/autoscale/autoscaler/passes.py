@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler import commanding, hosts_alone, learning
-from hpc.autoscale.autoscaler.faults import Faults, name_of
+from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.scale_in import ScaleIn
 from hpc.autoscale.autoscaler.steps import PassSteps
+from hpc.autoscale.autoscaler.strangers import Strangers
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
 from hpc.autoscale.autoscaler.witness import Witness
@@ -32,7 +33,6 @@ from hpc.autoscale.autostop.surplus import surplus_of
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError, one_line
 from hpc.autoscale.gangs.gathering import new_gangs
-from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
@@ -46,7 +46,6 @@ from hpc.autoscale.node.nodehistory.draining import DrainState
 from hpc.autoscale.node.nodehistory.watching import Rhythm
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.operations import where
-from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
 from hpc.autoscale.statefiles import STOPS, path_of
 from hpc.autoscale.util import parse_boot_timeout
@@ -126,6 +125,7 @@ class Pass:
         if self._recorder is not None:
             self._recorder.why = self._facts.why
         self._scale_in = ScaleIn(config, self.faults, self._witness, self._facts, self._hosts)
+        self._strangers = Strangers(config, self.faults, self._witness, self._facts)
         self._gate: Gate | None = None
         self._away: set[str] = set()
 
@@ -259,14 +259,16 @@ class Pass:
         self._leaving = Leaving(calculator.node_history, nodes, self.faults)
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
+        useless = self._strangers.find(nodes, self._jobs)
         holds = calculator.node_mgr.holds
         if holds is not None:
             holds.overdue(self._late)
             if watched := holds.watched():
                 of_these = [node for node in nodes if key_of(node) in watched]
                 holds.hosts_heard(self._witness.hosts_of(of_these))
+            holds.never_heard(useless)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
-        hopeless = [node for node in self._late if not node.assignments]
+        hopeless = [*(node for node in self._late if not node.assignments), *useless]
         self._marked = learning.managed_nodes(calculator.node_mgr, marked)
         for node in [*self._marked, *hopeless]:
             node.closed = True
@@ -421,7 +423,7 @@ class Pass:
             known = {node.name for node in existing if key_of(node) in hosts}
             new = tuple(name for name in joined if name not in known)
             self.outcome.update(joined=joined, newly_joined=new)
-            self._note_strangers(existing)
+            self._strangers.note_waited_for(self.driver, joined)
         self._set_context("[scaling]")
         self._gangs.save()
         self.notes += self._gangs.problems
@@ -433,29 +435,6 @@ class Pass:
         self.outcome["booting"] = node_names(
             node for node in [*existing, *planned] if is_booting(node)
         )
-
-    def _note_strangers(self, nodes: Sequence[Node]) -> None:
-        """Note the ready nodes that work is counted on and that the driver does not let in, once
-        their boot timeout is over: that work waits there, and the nodes are paid for.
-
-        Only where hosts are reported: what is known there does not rest on the hook alone.
-        """
-        if not self._witness.expects_idle:
-            return
-        known, let_in = self._witness.joined, set(self.outcome["joined"])
-
-        def is_stranger(node: Node) -> bool:
-            waits = node.managed and node.state in READY_STATES and bool(node.assignments)
-            if not waits or node.name in let_in or key_of(node) in known:
-                return False
-            age = self._facts.now - node.create_time_unix
-            return age > parse_boot_timeout(self.config, node)
-
-        if strangers := node_names(filter(is_stranger, nodes)):
-            self.faults.note(
-                f"{name_of(self.driver.add_nodes_to_cluster)}: did not let in {shorten(strangers)}"
-                " within the boot timeout, which CycleCloud says is ready and work is counted on"
-            )
 
     def _start_hosts(self, existing: Sequence[Node]) -> tuple[str, ...]:
         """Start the workers of hosts on premises that work was placed on."""

@@ -473,17 +473,25 @@ class Holds:
 
     def overdue(self, nodes: Iterable[Node]) -> None:
         """Nodes that have not become ready in time; each counts once."""
+        self._all_failed(nodes, FailureKind.BOOT, "not ready within the boot timeout")
+
+    def never_heard(self, nodes: Iterable[Node]) -> None:
+        """Nodes that are up and whose hosts the scheduler does not report in time; each of those
+        that are watched counts once."""
+        self._all_failed(nodes, FailureKind.HOST, "the scheduler has never reported them")
+
+    def _all_failed(self, nodes: Iterable[Node], kind: FailureKind, message: str) -> None:
         now = clock.time()
         late: Counter[Subject] = Counter()
         for each in nodes:
-            boot = self._memory.boots.get(str(each.delayed_node_id.node_id))
+            node_id = str(each.delayed_node_id.node_id)
+            boot = self._memory.boots.get(node_id)
             if boot is None or boot.has_failed:
                 continue
-            self._note_boot(str(each.delayed_node_id.node_id), boot._replace(has_failed=True))
+            self._note_boot(node_id, boot._replace(has_failed=True))
             late[subject(Reach.BUCKET, facts_of(each))] += 1
         for about, count in late.items():
-            finding = Diagnosis(FailureKind.BOOT, Reach.BUCKET)
-            self._fail(about, finding, "not ready within the boot timeout", now, now, count)
+            self._fail(about, Diagnosis(kind, Reach.BUCKET), message, now, now, count)
         self._save()
 
     # -- what is remembered

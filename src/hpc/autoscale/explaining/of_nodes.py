@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpc.autoscale import clock
+from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.explaining.scene import Fate, Scene
 from hpc.autoscale.explaining.words import at_time, in_time, listed, per_hour
@@ -84,9 +85,13 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     yield from _otherwise(fate)
     yield from kept
     yield from _what_else(fate)
+    is_stranger = _is_unreported(node, scene)
+    if is_stranger:
+        yield Cause("NotReported", "the scheduler does not report its host: nothing starts there")
     if node.closed and not _rests(node, scene):
         whole = "a job takes it whole, or it is on its way out"
-        why = whole if node.assignments else "it is on its way out, or nobody can tell"
+        alone = "its boot timeout is over" if is_stranger else "nobody can tell"
+        why = whole if node.assignments else f"it is on its way out, or {alone}"
         yield Cause("Closed", f"it takes no more work now: {why}")
     if message and node.state in READY_STATES:
         yield Cause("StatusMessage", f"CycleCloud says: {message}", said=message)
@@ -99,6 +104,14 @@ def _is_planned(node: Node) -> bool:
 def is_up(node: Node) -> bool:
     """Whether a node has come up; a host that CycleCloud does not manage has, unless it is off."""
     return node.state in READY_STATES or not (node.managed or node.state == OFF)
+
+
+def _is_unreported(node: Node, scene: Scene) -> bool:
+    """Whether a node is ready and the scheduler, which reports hosts without work too, does not
+    report its host."""
+    is_ready = node.managed and node.exists and node.state in READY_STATES
+    is_host = node in scene.calculator.reported
+    return is_ready and not is_host and reports_idle_hosts(scene.config)
 
 
 def _rests(node: Node, scene: Scene) -> float | None:

@@ -70,8 +70,9 @@ class RequestJob(WantedNodes):
         where: list[dict[str, Any]],
         is_group: bool = False,
     ) -> None:
+        self.nodearray = request.group_array if is_group else request.name
         constraints = [
-            {"node.nodearray": request.group_array if is_group else request.name},
+            {"node.nodearray": self.nodearray},
             {"exclusive": True},
             {_CORES if cores else _NODES: 1},
             *where,

@@ -1,0 +1,120 @@
+"""Nodes that come up and whose hosts the scheduler never reports, as where its daemon does not
+start: work does not wait there for ever, and the loop does not make such nodes again and again."""
+
+import pytest
+
+from builders.failing_cloud import F2, a_site
+from hpc.autoscale.backoff.file import BackoffFile
+from hpc.autoscale.cli.explaining import look
+from hpc.autoscale.explaining.of_nodes import explain_node, find_node
+from hpc.autoscale.journal import Journal
+from hpc.autoscale.replaying import Replay
+
+ARRAYS = {"htc": {"machine_types": [F2]}}
+TIMEOUTS = {"idle_timeout": 300, "boot_timeout": 1800}
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Two jobs wait. The hosts in `silent` are not reported."""
+    with a_site(tmp_path, ARRAYS) as made:
+        made.silent = {"htc-1"}
+        made.want(2)
+
+        def hosts():
+            names = {node.get("Hostname"): node["Name"] for node in made.nodes()}
+            return [each for each in made.hosts_with(2, 2) if names[each.name] not in made.silent]
+
+        made.new_hosts = hosts
+        yield made
+
+
+def passes(site, count, every=300):
+    """The summaries of so many passes, `every` so many seconds."""
+    found = []
+    for _ in range(count):
+        found.append(site.run(**TIMEOUTS))
+        site.wait(every)
+    return found
+
+
+def test_work_goes_to_another_node_once_the_boot_timeout_is_over(site):
+    """The node that the scheduler does not know goes like any other that is idle."""
+    passes(site, 7)
+    assert site.names() == ["htc-1", "htc-2"]
+    *_, last = passes(site, 1)
+    assert last.notes == (
+        "htc-1: ready, and not reported by the scheduler within the boot timeout, and gets no work",
+    )
+    passes(site, 3)
+    assert site.names() == ["htc-2", "htc-3"]
+
+
+def test_a_node_that_is_let_in_late_is_used(site):
+    """Nothing is left of what was thought of it."""
+    passes(site, 8)
+    site.silent.clear()
+    site.want(3)
+    passes(site, 8)
+    assert len(site.names()) == 3
+    assert not BackoffFile(str(site.home / "backoff.db")).read().backoffs
+
+
+def test_such_nodes_are_tried_one_at_a_time_at_longer_and_longer_intervals(site):
+    """Other hosts of the bucket were heard before, so the scheduler would report these as well."""
+    site.silent = {f"htc-{number}" for number in range(3, 99)} | {"htc-1"}
+    passes(site, 12)
+    site.made()
+    passes(site, 36, every=1200)
+    assert len(site.names()) <= 3
+    assert site.made().total() <= 8
+    (known,) = BackoffFile(str(site.home / "backoff.db")).read().backoffs.values()
+    assert (known.cause, known.message) == ("host", "the scheduler has never reported them")
+
+
+@pytest.mark.parametrize("hosts", [True, False])
+def test_work_is_left_where_nobody_knows_what_silence_says(site, hosts):
+    """No host of any node is reported, or hosts without work are not."""
+    if hosts:
+        site.new_hosts = list
+    else:
+        site.config["autoscale"] = {"scheduler_reports_hosts": False}
+    passes(site, 16)
+    assert site.names() == ["htc-1", "htc-2"]
+
+
+def test_nodes_of_request_sets_need_not_be_known(site):
+    """The scheduler may have nothing to do with them."""
+    site.wanted = [{"Name": "htc", "TargetCount": 2}]
+    site.want(0)
+    passes(site, 16)
+    assert site.names() == ["htc-1", "htc-2"]
+
+
+def test_explain_says_that_the_scheduler_does_not_report_it(site):
+    """While work is counted on it, and when it gets none any more."""
+
+    def codes():
+        scene = look({**site.config, **TIMEOUTS}, site.new_driver)
+        return {
+            cause.code: cause.text
+            for cause in explain_node(find_node("htc-1", scene), scene).causes
+        }
+
+    passes(site, 4)
+    assert {"HasJobs", "NotReported"} <= codes().keys()
+    passes(site, 4)
+    said = codes()
+    assert said["NotReported"] == "the scheduler does not report its host: nothing starts there"
+    assert said["Closed"].endswith("it is on its way out, or its boot timeout is over")
+    site.silent.clear()
+    assert "NotReported" not in codes()
+
+
+def test_passes_with_such_nodes_replay_the_same(site):
+    """What was known of hosts then is in the journal."""
+    site.config["journal"] = {}
+    passes(site, 12)
+    with Replay() as replay:
+        found = list(replay.passes(Journal(site.home / "journal")))
+    assert [(each.differences, each.skipped) for each in found] == [([], "")] * 12
