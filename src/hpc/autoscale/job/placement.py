@@ -9,7 +9,6 @@ Why a job got no more is worked out when somebody reads it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,6 +59,8 @@ def new_strategy(manager: NodeManager, config: Mapping[str, Any]) -> Strategy:
     path = STRATEGIES.get((config.get("packing") or {}).get("objective", ""))
     if path is None:
         return FirstFit(manager)
+    from pkgutil import resolve_name  # first fit needs none
+
     made: Strategy = resolve_name(path)(manager, config)
     return made
 

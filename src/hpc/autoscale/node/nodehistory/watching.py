@@ -8,7 +8,6 @@ this.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
@@ -131,7 +130,9 @@ def note_update(conn: sqlite3.Connection, now: float) -> None:
 def note_cluster(conn: sqlite3.Connection, cluster: str) -> bool:
     """Remember that the last update was for this cluster. Whether one was for another between it
     and the one for this cluster before. Of clusters only digests are kept."""
-    mine = hashlib.sha256(cluster.encode(errors="backslashreplace")).hexdigest()[:16]
+    from hashlib import sha256  # who only reads a history needs none
+
+    mine = sha256(cluster.encode(errors="backslashreplace")).hexdigest()[:16]
     last = dict(conn.execute("SELECT cluster, number FROM writers"))
     conn.execute("REPLACE INTO writers SELECT ?, MAX(number) FROM updates", (mine,))
     return mine in last and max(last.values()) > last[mine]
