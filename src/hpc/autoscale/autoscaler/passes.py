@@ -259,7 +259,7 @@ class Pass:
         self._leaving = Leaving(calculator.node_history, nodes, self.faults)
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
-        useless = self._strangers.find(nodes, self._jobs)
+        useless = self._strangers.useless(nodes, self._jobs)
         holds = calculator.node_mgr.holds
         if holds is not None:
             holds.overdue(self._late)
@@ -423,7 +423,7 @@ class Pass:
             known = {node.name for node in existing if key_of(node) in hosts}
             new = tuple(name for name in joined if name not in known)
             self.outcome.update(joined=joined, newly_joined=new)
-            self._strangers.note_waited_for(self.driver, joined)
+            self._strangers.note_waited_for(existing, self.driver, joined)
         self._set_context("[scaling]")
         self._gangs.save()
         self.notes += self._gangs.problems

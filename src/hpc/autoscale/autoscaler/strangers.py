@@ -15,8 +15,9 @@ from hpc.autoscale.autoscaler.learning import node_names
 from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.node.guards import Facts, is_taken_back, key_of
+from hpc.autoscale.node.guards import Facts, is_taken_back
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.node.contents import server_ids_of
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.requestsets.demand import RequestJob
 from hpc.autoscale.util import parse_boot_timeout
@@ -29,40 +30,47 @@ class Strangers:
         self, config: Mapping[str, Any], faults: Faults, witness: Witness, facts: Facts
     ) -> None:
         self._config, self._faults, self._witness, self._facts = config, faults, witness, facts
-        self._found: list[Node] = []
+        self._elsewhere: Collection[str] = ()
 
-    def find(self, nodes: Iterable[Node], jobs: Iterable[object]) -> Sequence[Node]:
-        """Find them among the nodes, where hosts without work are reported; those that are of no
-        use, which is noted: all where the scheduler reports others. `jobs` of request sets want
-        nodes that no scheduler need know."""
+    def useless(self, nodes: Sequence[Node], jobs: Iterable[object]) -> Sequence[Node]:
+        """Those of the nodes that the scheduler would report if it knew them, as it reports others,
+        which is noted. `jobs` of request sets want nodes that no scheduler need know."""
+        self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
+        if not (self._witness.found.is_complete and self._witness.joined):
+            return []
+        found = [node for node in self._among(nodes) if not node.assignments]
+        if found:
+            self._faults.note(
+                f"{shorten(node_names(found))}: ready, and not reported by the scheduler within"
+                " the boot timeout, and gets no work"
+            )
+        return found
+
+    def note_waited_for(
+        self, nodes: Sequence[Node], driver: SchedulerDriver, let_in: Collection[str]
+    ) -> None:
+        """Note those of the nodes that work is counted on, and that are not among the names of
+        those that the driver lets in: the work waits there, and they are paid for."""
+        found = [n for n in self._among(nodes) if n.assignments and n.name not in let_in]
+        if found:
+            self._faults.note(
+                f"{name_of(driver.add_nodes_to_cluster)}: did not let in"
+                f" {shorten(node_names(found))} within the boot timeout, which CycleCloud says"
+                " is ready and work is counted on"
+            )
+
+    def _among(self, nodes: Sequence[Node]) -> list[Node]:
+        """Those of the nodes; none where hosts without work are not reported."""
         if not self._witness.expects_idle:
             return []
         known = self._witness.joined
-        wanted = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
-        self._found = [
+        return [
             node
-            for node in nodes
-            if node.managed
+            for node, its_id in zip(nodes, server_ids_of(nodes), strict=True)
+            if its_id not in known
+            and node.managed
             and node.state in READY_STATES
-            and not (node.assignments or is_taken_back(node) or key_of(node) in known)
-            and node.nodearray not in wanted
+            and not is_taken_back(node)
+            and node.nodearray not in self._elsewhere
             and self._facts.now - node.create_time_unix > parse_boot_timeout(self._config, node)
         ]
-        if not (self._found and self._witness.found.is_complete and known):
-            return []
-        self._faults.note(
-            f"{shorten(node_names(self._found))}: ready, and not reported by the scheduler within"
-            " the boot timeout, and gets no work"
-        )
-        return self._found
-
-    def note_waited_for(self, driver: SchedulerDriver, let_in: Collection[str]) -> None:
-        """Note those that work is counted on, and that are not among the names of those that the
-        driver lets in: the work waits there, and they are paid for."""
-        waited_for = [n for n in self._found if n.assignments and n.name not in let_in]
-        if waited_for:
-            self._faults.note(
-                f"{name_of(driver.add_nodes_to_cluster)}: did not let in"
-                f" {shorten(node_names(waited_for))} within the boot timeout, which CycleCloud says"
-                " is ready and work is counted on"
-            )
