@@ -44,7 +44,7 @@ class QueueHost:
 class QueueOfTest:
     """A scheduler in memory. `tasks`: how many short jobs wait for workers. One that is `patient`
     gives up no node in the pass in which it is told to drain it. `licences`: how many are free,
-    whatever runs."""
+    whatever runs. `deaf_to`: last characters of the names of hosts that it never hears."""
 
     def __init__(self, is_patient: bool = False, licences: int = 0) -> None:
         self.licences = licences
@@ -52,6 +52,7 @@ class QueueOfTest:
         self.hosts: dict[str, QueueHost] = {}
         self.tasks = 0
         self.is_patient = is_patient
+        self.deaf_to: tuple[str, ...] = ()
 
     def start(self, rng: random.Random) -> None:
         """Start what there is room for, here and there."""
@@ -133,7 +134,7 @@ class DriverOfQueue(SchedulerDriver):
     def add_nodes_to_cluster(
         self, nodes: list[Node], include_permanent: bool = False
     ) -> list[Node]:
-        ready = [node for node in nodes if node.state == "Ready" and node.hostname]
+        ready = [node for node in nodes if node.state == "Ready" and self._hears(node)]
         for node in ready:
             host = QueueHost(str(node.delayed_node_id.node_id or ""), node.vcpu_count)
             self.queue.hosts.setdefault(str(node.hostname), host)
@@ -160,7 +161,12 @@ class DriverOfQueue(SchedulerDriver):
     def foresee(self, hook: str, nodes: list[Node]) -> list[Node]:
         if hook == "handle_draining":
             return self._free(nodes)
+        if hook == "add_nodes_to_cluster":
+            nodes = [node for node in nodes if self._hears(node)]
         return super().foresee(hook, nodes)
+
+    def _hears(self, node: Node) -> bool:
+        return bool(node.hostname) and not str(node.hostname).endswith(self.queue.deaf_to)
 
     def _free(self, nodes: list[Node]) -> list[Node]:
         """Those without work; of a patient scheduler those that were closed before."""
@@ -169,7 +175,7 @@ class DriverOfQueue(SchedulerDriver):
     def _is_free(self, node: Node) -> bool:
         host = self.queue.hosts.get(str(node.hostname))
         if host is None:  # one that is ready is joined before it is drained
-            return not (self.queue.is_patient and node.state == "Ready")
+            return not (self.queue.is_patient and node.state == "Ready" and self._hears(node))
         return not (host.running or (self.queue.is_patient and host.is_open))
 
 

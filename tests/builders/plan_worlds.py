@@ -73,9 +73,13 @@ class PlanWorld:
         self._licensed = random.Random(f"licences {seed}")
         licences = self._licensed.choice((0, 0, 2, 9))
         self.queue = QueueOfTest(draw.random() < 0.4, licences)
+        if (apart := random.Random(f"silent hosts {seed}")).random() < 0.25:
+            self.queue.deaf_to = apart.choice((("5",), ("4", "6", "8"), ("7", "A", "B")))
         self.home = home
         self.clock = WorldClock(self.model)
         self.settings = self._settings()
+        if self.queue.deaf_to:
+            self.settings["boot_timeout"] = 60
         self._varied = random.Random(f"variety {seed}")
         self._vary(self._varied)
         self.down: set[str] = set()
