@@ -41,7 +41,7 @@ _ATTRIBUTES = {
     ),
     "exists": ("bool", "It has been asked for; false for a node that is only planned."),
     "instance_id": ("str, null", "The VM's id, once there is a VM."),
-    "create_time_unix": ("float", "When it was first seen, in unix seconds."),
+    "create_time_unix": ("float", "When it was first seen, or at rest last, in unix seconds."),
     "last_match_time_unix": ("float", "When work last needed it, in unix seconds."),
     "delete_time_unix": (
         "float",

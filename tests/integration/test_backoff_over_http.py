@@ -271,6 +271,40 @@ def test_nodes_past_their_boot_timeout_count_as_boots_that_failed(tmp_path):
         assert 2 <= site.made().total() <= 5
 
 
+def test_a_node_that_was_started_and_hangs_is_given_up_and_rests(tmp_path):
+    """Also one that was ready before it was deallocated. The job gets another node, and the one
+    that hung is not the next to be started."""
+
+    def arrays(seconds):
+        policy = {"ShutdownPolicy": "Deallocate"}
+        lifecycle = {"preparing": seconds}
+        return {"htc": {"machine_types": [F2], "lifecycle": lifecycle, "attributes": policy}}
+
+    with a_site(tmp_path, arrays(10)) as site:
+        site.config["boot_timeout"] = 600
+        site.want(1)
+        for _ in range(3):
+            site.run()
+            site.wait(35)
+        assert [node["Status"] for node in site.nodes()] == ["Ready"]
+        new_cluster_bindings(site.config).deallocate_nodes(names=["htc-1"])
+        site.wait(35)
+        site.want(0)
+        site.run()
+        site.change(arrays(100_000))
+        site.want(1)
+        site.wait(60)
+        assert site.run().started == ("htc-1",)
+        summaries = []
+        for _ in range(20):
+            site.wait(60)
+            summaries.append(site.run())
+        at = next(i for i, each in enumerate(summaries) if "htc-1" in each.overdue)
+        given_up, after = summaries[at], summaries[at + 1]
+        assert (given_up.deleted, given_up.created) == (("htc-1",), ("htc-2",))
+        assert (after.started, after.created, after.unsatisfied) == ((), (), ())
+
+
 def test_what_failed_is_remembered_by_the_next_process(tmp_path):
     """Each pass is a process of its own here; without the file, the nodes are asked for again."""
     with a_site(tmp_path, {"htc": {"machine_types": [F2]}}, {"capacity": {F2: 0}}) as site:

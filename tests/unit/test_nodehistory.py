@@ -196,7 +196,8 @@ def test_a_clock_set_back_does_not_age_nodes(history):
 
 
 def test_a_deallocated_node_does_not_boot_until_it_is_started(history):
-    """Its boot time begins when it was last seen at rest; one that was ready stays so."""
+    """Its boot time begins when it was last seen at rest, also of one that was ready before; one
+    that is ready again is no more late."""
     node, ready = a_started_node(state="Deallocated", exists=False), a_started_node("R")
     history.update([node, ready])
     ready.exists, ready.state = False, "Deallocated"
@@ -208,8 +209,11 @@ def test_a_deallocated_node_does_not_boot_until_it_is_started(history):
     for _ in range(30):
         history.at += 60
         history.update([node, ready])
-    assert (history.booting(1800), history.booting(1799)) == ([], ["N-1"])
-    assert history.read()["R"].create_time == 1000.0
+    assert (history.booting(1800), history.booting(1799)) == ([], ["N-1", "R"])
+    ready.state = "Ready"
+    history.at += 60
+    history.update([node, ready])
+    assert history.booting(1800) == ["N-1"]
 
 
 def test_a_clock_set_back_while_booting_keeps_ready_nodes(history):

@@ -482,6 +482,7 @@ class Holds:
 
     def _all_failed(self, nodes: Iterable[Node], kind: FailureKind, message: str) -> None:
         now = clock.time()
+        alone = Diagnosis(FailureKind.REFUSED, Reach.NODE)
         late: Counter[Subject] = Counter()
         for each in nodes:
             node_id = str(each.delayed_node_id.node_id)
@@ -490,6 +491,8 @@ class Holds:
                 continue
             self._note_boot(node_id, boot._replace(has_failed=True))
             late[subject(Reach.BUCKET, facts_of(each))] += 1
+            if boot.was_started:  # it may rest again, and would be the next one to be started
+                self._fail(node(node_id), alone, message, now, now)
         for about, count in late.items():
             self._fail(about, Diagnosis(kind, Reach.BUCKET), message, now, now, count)
         self._save()

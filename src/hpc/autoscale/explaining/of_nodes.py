@@ -86,7 +86,7 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     yield from kept
     yield from _what_else(fate)
     is_stranger = _is_unreported(node, scene)
-    if is_stranger:
+    if is_stranger and (node.closed or not _goes(fate)):
         yield Cause("NotReported", "the scheduler does not report its host: nothing starts there")
     if node.closed and not _rests(node, scene):
         whole = "a job takes it whole, or it is on its way out"

@@ -453,7 +453,7 @@ class Node(ABC):
     def idle_time_remaining(self, value: float) -> None:
         self.__idle_time_remaining = max(-1, value)
 
-    create_time = _local("create_time_unix", "When it was first seen; local time.")
+    create_time = _local("create_time_unix", "When it was first seen, or at rest last; local time.")
     last_match_time = _local("last_match_time_unix", "When work last needed it; local time.")
     delete_time = _local(
         "delete_time_unix", "When it was last found gone (the epoch: it is not gone); local time."
