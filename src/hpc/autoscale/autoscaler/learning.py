@@ -54,7 +54,7 @@ from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.regions import with_weights
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
-from hpc.autoscale.requestsets.extending import DRIVERS_WISH
+from hpc.autoscale.requestsets.extending import DRIVERS_WISH, DriversWish
 from hpc.autoscale.results import muted
 from hpc.autoscale.results.verdicts import Verdict
 from hpc.autoscale.statefiles import (
@@ -234,11 +234,11 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
     A create whose reply was lost is then settled by the next pass, also when that is another
     process.
     """
-    wanted = functools.cache(lambda: hooks.wanted_arrays(driver, config))
+    wish = DriversWish(driver.name, functools.partial(hooks.wanted_arrays, driver, config))
     config = {
         **config,
         REQUEST_SETS.key: path_of(REQUEST_SETS, config, driver.autoscale_home),
-        DRIVERS_WISH: (driver.name, wanted),
+        DRIVERS_WISH: wish,
     }
     config = with_weights(config, functools.partial(_current_weights, driver))
     if config.get(SECTION):
@@ -270,8 +270,8 @@ def _current_weights(driver: SchedulerDriver, config: dict[str, Any]) -> dict[st
 
 def driver_wants(config: Mapping[str, Any]) -> bool:
     """Whether the driver of a pass wants something of nodearrays, beside what it has jobs for."""
-    _, wanted = config.get(DRIVERS_WISH) or ("", tuple)
-    return bool(wanted())
+    wish: DriversWish | None = config.get(DRIVERS_WISH)
+    return wish is not None and bool(wish.arrays())
 
 
 def want_workers(jobs: Iterable[object]) -> bool:

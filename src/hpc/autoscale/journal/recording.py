@@ -45,7 +45,7 @@ from hpc.autoscale.onpremises.hosts import ON_PREMISES
 from hpc.autoscale.onpremises.workers import RUN_EACH, RunEach, State, run_here
 from hpc.autoscale.redaction import Hiding, redact, redact_texts
 from hpc.autoscale.requestsets.dynamic import bucket_of
-from hpc.autoscale.requestsets.extending import DRIVERS_WISH
+from hpc.autoscale.requestsets.extending import DRIVERS_WISH, DriversWish
 
 RECORDER = "_journal"
 """The entry of a pass's configuration with its recorder."""
@@ -365,14 +365,11 @@ class PassRecorder:
         searches: Searches | None = config.get(SEARCHES)
         if searches and searches.went:
             self.doors["searches"] = searches.went
-        name, wanted = config.get(DRIVERS_WISH) or ("", tuple)
-        self.doors["driver"] = name
+        wish: DriversWish | None = config.get(DRIVERS_WISH)
+        self.doors["driver"] = wish.name if wish else ""
         # a driver is not asked again what it could not answer, or was not asked in this pass
-        asked = getattr(wanted, "cache_info", None)
-        is_known = bool(name) and (asked is None or asked().currsize > 0)
-        arrays = [dict(each) for each in wanted()] if is_known else []
-        if arrays:
-            self.doors["wanted"] = redact_texts(arrays)
+        if wish and wish.answered:
+            self.doors["wanted"] = redact_texts([dict(each) for each in wish.answered])
         for name in NAMES:
             self.lists[name] = Rows.of_texts(own.pop(name, ()), self._before.get(name))
         return Written(

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import partial
 from itertools import takewhile
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,7 +39,7 @@ from hpc.autoscale.replaying.doors import (
     binding_of,
     runs_workers,
 )
-from hpc.autoscale.requestsets.extending import DRIVERS_WISH
+from hpc.autoscale.requestsets.extending import DRIVERS_WISH, DriversWish
 
 _NOT_COMPARED = ("duration", "steps", "next_pass_in", "loop")
 _OF_THE_SITE = ("logging", "lock_file", "read_only")
@@ -181,9 +181,8 @@ class Replay:
             **settings(own, self._home),
             "lock_file": None,
             LEARNS: True,
-            DRIVERS_WISH: (
-                str(record.doors.get("driver", "")),
-                cache(lambda: driver.wanted_arrays({})),
+            DRIVERS_WISH: DriversWish(
+                str(record.doors.get("driver", "")), partial(driver.wanted_arrays, {})
             ),
             MADE_BY: lambda config: binding_of(tape),
             RUN_EACH: runs_workers(tape),

@@ -6,7 +6,7 @@ what the arrays say that it extends. So no request set depends on what another o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale import clock
@@ -24,8 +24,24 @@ from hpc.autoscale.statefiles import REQUEST_SETS, path_of
 Definition = Mapping[str, Any]
 
 DRIVERS_WISH = "_wanted_arrays"
-"""The entry of a configuration with what the driver of a pass wants: its name, and a function that
-returns nodearray definitions, always the same ones."""
+"""The entry of a configuration with what the driver of a pass wants, a `DriversWish`."""
+
+
+class DriversWish:
+    """What a driver wants of nodearrays: nodearray definitions. `name`: of the driver, which is
+    asked when somebody wants to know, until it has answered once."""
+
+    def __init__(self, name: str, ask: Callable[[], Sequence[Definition]]) -> None:
+        self.name = name
+        self._ask = ask
+        self.answered: Sequence[Definition] | None = None
+
+    def arrays(self) -> Sequence[Definition]:
+        """The definitions. Raises what the driver raises."""
+        if self.answered is None:
+            self.answered = self._ask()
+        return self.answered
+
 
 # what an array does not hand on to those that extend it
 _OF_ONE = ("Name", "ClusterName", "Dynamic", "Extends", *WANTED_KEYS)
@@ -40,9 +56,12 @@ def standing_sets(config: Mapping[str, Any], home: str) -> list[RequestSet]:
     sets = [
         one for one in RequestStore(path_of(REQUEST_SETS, config, home)).sets() if one.stands(now)
     ]
-    name, arrays = config.get(DRIVERS_WISH) or ("", list)
+    wish: DriversWish | None = config.get(DRIVERS_WISH)
+    if wish is None:
+        return sets
+    name = wish.name
     try:
-        wanted: Sequence[Definition] = arrays()
+        wanted = wish.arrays()
     except AutoscaleError:
         raise
     except Exception as error:
