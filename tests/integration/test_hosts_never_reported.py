@@ -1,6 +1,9 @@
 """Nodes that come up and whose hosts the scheduler never reports, as where its daemon does not
 start: work does not wait there for ever, and the loop does not make such nodes again and again."""
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from builders.failing_cloud import F2, a_site
@@ -8,6 +11,7 @@ from hpc.autoscale.backoff.file import BackoffFile
 from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.journal import Journal
+from hpc.autoscale.node.nodehistory import dbfile
 from hpc.autoscale.replaying import Replay
 
 ARRAYS = {"htc": {"machine_types": [F2]}}
@@ -81,6 +85,18 @@ def test_work_is_left_where_nobody_knows_what_silence_says(site, hosts):
         site.config["autoscale"] = {"scheduler_reports_hosts": False}
     passes(site, 16)
     assert site.names() == ["htc-1", "htc-2"]
+
+
+def test_nodes_are_not_late_while_nobody_can_tell_since_when_they_are_there(site, monkeypatch):
+    """Another program holds the node history: all nodes seem to have been seen in 1970."""
+    monkeypatch.setattr(dbfile, "BUSY_SECONDS", 0.05)
+    passes(site, 1)
+    with closing(sqlite3.connect(site.home / "nodehistory.db")) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        (locked,) = passes(site, 1)
+        other.rollback()
+    assert "locked" in str(locked.errors)
+    assert (locked.created, locked.notes) == ((), ())
 
 
 def test_nodes_of_request_sets_need_not_be_known(site):

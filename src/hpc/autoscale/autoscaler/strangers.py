@@ -72,5 +72,11 @@ class Strangers:
             and node.state in READY_STATES
             and not is_taken_back(node)
             and node.nodearray not in self._elsewhere
-            and self._facts.now - node.create_time_unix > parse_boot_timeout(self._config, node)
+            and self._is_late(node)
         ]
+
+    def _is_late(self, node: Node) -> bool:
+        """Whether the boot timeout is over; not where the history does not say when a node was
+        seen first."""
+        seen_at = node.create_time_unix
+        return 0 < seen_at < self._facts.now - parse_boot_timeout(self._config, node)
