@@ -537,10 +537,12 @@ class Watch:
         if self.world.now - self._may_go.get(node.node_id, -math.inf) <= OLD_SECONDS:
             return False  # nobody knows whether it goes: work is not to be placed there
         host = self.world.scheduler.hosts.get(node.node_id)
-        if node.phase is Phase.READY:
+        is_new = host is None or host.since >= self._begun_at
+        is_silent = is_new and node.node_id in self.world.scheduler.silent
+        if node.phase is Phase.READY and not is_silent:
             return host is None or host.takes_work
         age = self.world.now - self._born[node.node_id] + max(0.0, self.world.skew)
-        return node.phase in _BOOTING and age < BOOT_TIMEOUT - INTERVAL
+        return node.phase in {*_BOOTING, Phase.READY} and age < BOOT_TIMEOUT - INTERVAL
 
     def _free(self, node: SimNode, told: Told) -> int:
         return told.free.get(node.node_id, CORES[node.nodearray.name])

@@ -83,6 +83,8 @@ class SimScheduler:
         self._ends: list[tuple[float, int, Host]] = []
         self._started = 0
         self.down = False
+        self.silent: set[str] = set()  # NodeIds of nodes whose daemon does not start
+        self.hears_all = False  # those are repaired
         self.reading: str = ""  # half_hosts, half_jobs or nothing_read while it answers in part
         self.part = 0.0
 
@@ -206,15 +208,15 @@ class SimScheduler:
         return self
 
     def join(self, node_id: str, hostname: str, array: str, group: str | None, cores: int) -> None:
-        """Take in a host, or let it take work again."""
+        """Take in a host, if it is heard, or let it take work again."""
         known = self.hosts.get(node_id)
-        if known is None:
+        if known is None and (self.hears_all or node_id not in self.silent):
             now = self._now()
             self.hosts[node_id] = Host(
                 hostname, node_id, array, group, cores, cores, now, idle_since=now
             )
             self.dispatch()
-        elif not known.takes_work:
+        elif known is not None and not known.takes_work:
             known.takes_work = True
             self.dispatch()
 
@@ -291,7 +293,7 @@ class SimDriver(SchedulerDriver):
                     node.placement_group,
                     node.vcpu_count,
                 )
-        return ready
+        return [node for node in ready if str(node.delayed_node_id.node_id) in scheduler.hosts]
 
     def handle_post_join_cluster(self, nodes: list[Node]) -> list[Node]:
         return nodes

@@ -166,6 +166,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random, float], Trouble]]] = {
     "scheduler_down": (3, _lasting("scheduler_down", 60, 1500)),
     "goes_silent": (2, _lasting("goes_silent", 30, 300, "reread", *READS)),
     "weak_hosts": (1, _lasting("weak_hosts", 0, 0, HTC, SPOT, amount=(1, 6))),
+    "silent_hosts": (0, _lasting("silent_hosts", 0, 0, HTC, SPOT, amount=(1, 4))),
     "half_hosts": (2, _lasting("half_hosts", 60, 1800)),
     "half_jobs": (1, _lasting("half_jobs", 60, 1200)),
     "nothing_read": (2, _lasting("nothing_read", 60, 1800)),

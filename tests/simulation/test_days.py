@@ -28,6 +28,15 @@ def test_days_hold_every_invariant(first: int) -> None:
 
 
 @pytest.mark.no_cover
+def test_days_hold_every_invariant_where_daemons_do_not_start_on_nodes() -> None:
+    """The scheduler never reports the hosts of some nodes: other nodes do their work."""
+    kinds = ("silent_hosts", "rush", "killed", "half_hosts", "history_locked", "lost_reply")
+    reports = [run_day(draw(seed, kinds)) for seed in range(1, 4)]
+    assert [report.violation for report in reports] == [None] * 3
+    assert all(report.fired["silent_hosts"] >= 3 for report in reports)
+
+
+@pytest.mark.no_cover
 def test_a_seed_gives_the_same_day_again() -> None:
     first, second = _day(7), _day(7)
     assert first.trace == second.trace

@@ -259,8 +259,12 @@ class World:
             if self._never[array]:
                 self._later.append(("boot_fails", self.cloud.orchestrator.nodes[node_id]))
             elif self._boots[array]:
-                node = self.cloud.orchestrator.nodes[node_id]
-                self._later.append((self._boots[array].pop(), node))
+                kind = self._boots[array].pop()
+                if kind == "silent_hosts":
+                    self.fired[kind] += 1
+                    self.scheduler.silent.add(node_id)
+                else:
+                    self._later.append((kind, self.cloud.orchestrator.nodes[node_id]))
         elif event == "ready":
             self.watch.ready_at[node_id] = self.now
         elif event in _DOWN:
@@ -321,6 +325,7 @@ class World:
         """What has not gone wrong by now does not go wrong any more."""
         self._armed.clear()
         self._boots.clear()
+        self.scheduler.hears_all = True
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
         """Let something happen after some time."""
@@ -388,7 +393,7 @@ class World:
     def _boot_hangs(self, trouble: Trouble) -> None:
         self._boots[trouble.where] += [trouble.kind] * int(trouble.amount)
 
-    _boot_fails = _boot_hangs
+    _boot_fails = _silent_hosts = _boot_hangs
 
     def _never_boots(self, trouble: Trouble) -> None:
         """Of a nodearray no node boots for hours."""
