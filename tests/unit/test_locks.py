@@ -1,6 +1,7 @@
 """The lock of a cluster on a machine, whatever configurations say of files."""
 
 import errno
+import gc
 import os
 import socket
 import sys
@@ -71,6 +72,24 @@ def test_other_clusters_and_servers_are_free(take, config):
         assert holders_of(each) == []
         take(each, str(number))
         assert holders_of(each) == [f"process {os.getpid()} of user {os.getuid()}"]
+
+
+def test_a_lock_that_nobody_has_any_more(config, tmp_path):
+    """Is free, also where an error that was dealt with kept it for the collector of garbage."""
+
+    def a_pass():
+        lock = take_lock(str(tmp_path / "lock"), config)
+        try:
+            raise ValueError
+        except ValueError as error:
+            kept = error
+        return (lock.lockpath, repr(kept))
+
+    gc.disable()
+    try:
+        assert a_pass() == a_pass()
+    finally:
+        gc.enable()
 
 
 def test_it_is_given_back(take, config, tmp_path):

@@ -6,6 +6,7 @@ module, so it stays one; nothing new belongs here. Reading and checking the conf
 """
 
 import errno
+import gc
 import os
 import re
 import sys
@@ -192,7 +193,7 @@ class SingletonFileLock(SingletonLock):
         except OSError as e:
             raise LockUnusableError(f"lock file {path!r} cannot be opened: {e.strerror}") from e
         try:
-            _lock_file(self.lockfp)
+            self._lock()
         except OSError as e:
             owner = self._owner()
             self.lockfp.close()
@@ -221,6 +222,17 @@ class SingletonFileLock(SingletonLock):
             raise
         return self
 
+    def _lock(self) -> None:
+        """Lock the file. An error that was dealt with, as of a request that was sent again, keeps
+        what its callers had, so that a lock of ours which nobody has any more may still hold."""
+        try:
+            _lock_file(self.lockfp)
+        except OSError as e:
+            if e.errno not in _HELD or self._pid() != str(os.getpid()):
+                raise
+            gc.collect()
+            _lock_file(self.lockfp)
+
     def _write(self, text: str) -> None:
         """Replace the content of the file, which only tells people who holds the lock.
 
@@ -233,12 +245,15 @@ class SingletonFileLock(SingletonLock):
             _log.warning("lock file %r cannot be written: %s", self.lockpath, e.strerror)
 
     def _owner(self) -> str:
+        pid = self._pid()
+        return process_in_words(int(pid)) if pid.isdecimal() else "another process"
+
+    def _pid(self) -> str:
         try:
             self.lockfp.seek(0)
-            pid = self.lockfp.read(20).strip()
+            return self.lockfp.read(20).strip()
         except OSError:  # Windows lets nobody else read what is locked
-            pid = ""
-        return process_in_words(int(pid)) if pid.isdecimal() else "another process"
+            return ""
 
 
 def _locked(path: str) -> Callable[[], None]:
