@@ -16,7 +16,8 @@ import pytest
 
 from builders import case_replay
 from builders.nodes import a_manager, a_planned_node, an_htc_cluster, names
-from hpc.autoscale import cli
+from builders.slurm_like import SlurmCLI, Slurmctld
+from hpc.autoscale import cli, clilib
 from hpc.autoscale.errors import ConstraintError
 from hpc.autoscale.job.demand import DemandResult
 from hpc.autoscale.job.demandcalculator import DemandCalculator, new_demand_calculator
@@ -114,15 +115,20 @@ def test_equal_nodes_are_not_looked_at_one_by_one():
     assert bucket.available_count == 0
 
 
-def test_saved_nodes_without_a_status(tmp_path, monkeypatch, capsys):
-    """W72: `--nodes-response` alone is an error in one line, and no crash."""
+@pytest.mark.parametrize(
+    ("main", "code"),
+    [(cli.main, 2), (lambda argv: clilib.main(argv, "slurm", SlurmCLI(Slurmctld())), 1)],
+)
+def test_saved_nodes_without_a_status(tmp_path, monkeypatch, capsys, main, code):
+    """W72: `--nodes-response` alone is an error in one line, and no crash, also for command lines
+    of integrations."""
     (tmp_path / "c.json").write_text('{"cluster_name": "c"}')
     (tmp_path / "nodes.json").write_text('{"nodes": []}')
     monkeypatch.setenv("AZURE_HPC_DEV", "1")
     with pytest.raises(SystemExit) as end:
-        cli.main(["nodes", "-c", "c.json", "--nodes-response", "nodes.json"])
-    assert end.value.code == 1
-    assert "cluster_response" in capsys.readouterr().err
+        main(["nodes", "-c", "c.json", "--nodes-response", "nodes.json"])
+    assert end.value.code == code
+    assert "expected --cluster-response beside --nodes-response" in capsys.readouterr().err
 
 
 def test_demand_of_azscale_without_a_driver_can_be_called():

@@ -458,6 +458,8 @@ def _load(args: Namespace, debug: bool) -> dict[str, Any]:
         if (path := getattr(args, key, None))
     }
     if saved:
+        if "cluster_response" not in saved:
+            raise MistakenWord("expected --cluster-response beside --nodes-response, found none")
         config["_mock_bindings"] = {"name": "reproduce", **saved}
     return config
 
