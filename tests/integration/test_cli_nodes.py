@@ -52,7 +52,7 @@ def test_columns_that_nothing_has(grid, argv):
     """Are empty, and named on stderr with a guess; those that some node could have are not."""
     known = "name,n@/ncpus,*memgb,job_ids,available_count,instance_id[:3],state:none,Ncpus"
     node = SchedulerNode("onprem-1", {"licences": 1})
-    node.metadata["rack"] = "7"
+    node.metadata["rack"] = node.metadata[7] = "7"
     grid.scheduler.hosts = [node]
     grid(*argv, "-o", known + ("" if argv[0] in ("buckets", "create_nodes") else ",rack,licences"))
     assert "column" not in grid.errors

@@ -62,6 +62,15 @@ def test_reasons_that_are_read_once_there_is_room_say_so():
     assert late.reasons == ["there is room for it by now"]
 
 
+@pytest.mark.parametrize("name", [True, None, 5, ("gres", "gpu")])
+def test_a_host_with_a_name_of_a_resource_that_is_no_text(name):
+    """As YAML makes one of `on`: jobs say what they lack as ever."""
+    calculator = a_calculator(an_htc_cluster(0))
+    calculator.update_scheduler_nodes([SchedulerNode("tux", {name: 1, "licence": 1})])
+    (outcome,) = calculator.place([Job("1", {"licences": 1})])
+    assert "has no resource 'licences'; did you mean 'licence'?" in " ".join(outcome.reasons)
+
+
 def test_jobs_go_in_order():
     """Many at once are placed as one after another would be."""
 

@@ -203,6 +203,12 @@ def test_a_name_with_signs_of_columns_in_it(name):
     assert row[name.strip()] == "abc"
 
 
+def test_a_name_that_is_no_text():
+    """Is no column."""
+    (row,) = json.loads(printed([], a_node(resources={5: 1, None: 2}), output_format="json"))
+    assert row["name"] and "5" not in row
+
+
 def test_the_columns_given_stay_as_they_are():
     """The caller's list is not written to."""
     columns = ["ctr@name", "available"]

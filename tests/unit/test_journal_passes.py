@@ -103,6 +103,18 @@ def test_the_jobs_are_those_that_were_read(run, scheduler, tmp_path):
     assert waiting["reason"]
 
 
+def test_keys_that_json_has_not(run, scheduler, tmp_path):
+    """Are left out of what is kept of metadata, and of resources; the rest is there."""
+    scheduler.jobs = [a_job("7")]
+    scheduler.hosts = [a_host("host-1")]
+    for each in (scheduler.jobs[0].metadata, scheduler.hosts[0].metadata):
+        each.update({("chunk", 1): 2, "queue": "long"})
+    scheduler.hosts[0].available["gres", "gpu"] = 1
+    run(**ON)
+    (found,) = records(tmp_path)
+    assert [each["metadata"] for each in (*found.jobs, *found.hosts)] == [{"queue": "long"}] * 2
+
+
 def test_a_pass_that_could_not_look_is_there_too(run, cluster, scheduler, tmp_path, monkeypatch):
     """With the error that ended it."""
     error = Throttled("http://x", 429, "slow down", 7.0, "wait")

@@ -101,14 +101,14 @@ def _parse_slice(text: str, column: str) -> slice | int:
 
 def all_column_names(nodes: Iterable[Node]) -> list[str]:
     """Every property of a node and every resource that one of these nodes has: `name` first, the
-    rest sorted."""
+    rest sorted. What a scheduler calls by something else than a text can be no column."""
     found = {name: getattr(Node, name) for name in dir(Node) if not name.startswith("_")}
     names = {
         n for n, each in found.items() if hasattr(type(each), "__get__") and not callable(each)
     }
     names.update(QUERYABLE_PROPERTIES, _ATTRIBUTES)
     for node in nodes:
-        names.update(node.available)
+        names.update(name for name in node.available if isinstance(name, str))
     return ["name", *sorted(names - {"name"})]
 
 

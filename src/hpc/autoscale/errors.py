@@ -190,15 +190,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'es' if noun.endswith(('s', 'sh')) else 's'}"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[object]) -> str:
     """The text `; did you mean 'x'?` for the closest known word, one with the same letters before
     others, whether they are capitals or not; where none is close, one that has this at its end
-    after a slash, as names in several clusters have it; else empty."""
+    after a slash, as names in several clusters have it; else empty. What is known and no text, as
+    the name of a resource may be, is passed over."""
     from difflib import get_close_matches
 
     words: dict[str, str] = {}
     for each in known:
-        words.setdefault(each.lower(), each)
+        if isinstance(each, str):
+            words.setdefault(each.lower(), each)
     given = word.lower()
     close = get_close_matches(given, [w for w in words if sorted(w) == sorted(given)], n=1)
     close = close or get_close_matches(given, words, n=1)

@@ -61,7 +61,7 @@ def unknown_columns(
     known = {*all_column_names(every), *JOB_IDS, PRICE, *_OF_SOME, *_names_of_buckets()}
     for node in every:
         known.update(node.resources, node.metadata)
-    lower = sorted({name.lower() for name in known})
+    lower = sorted({name.lower() for name in known if isinstance(name, str)})
     guesses = {text: did_you_mean(name, lower) for text, name in names.items() if name not in lower}
     return [
         f"column {text!r}: no node has anything called {names[text]!r}{guess}"

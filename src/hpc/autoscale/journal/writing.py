@@ -208,7 +208,8 @@ def _hidden(text: str, hiding: Hiding) -> str:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), default=_plain)
+    # metadata of an integration may have keys that JSON has not
+    return json.dumps(value, separators=(",", ":"), default=_plain, skipkeys=True)
 
 
 def _plain(value: Any) -> Any:
