@@ -202,7 +202,7 @@ class Runner:
     def __call__(self, *argv: str) -> str:
         """Run one command as a process of its own would; what it printed on stdout, and its exit
         code in `code`."""
-        before, self.cli = self.cli, CLI(self.cluster)
+        before, self.cli = self.cli, type(self.cli)(self.cluster)
         self.cli.driver, self.cli.calls = before.driver, []
         ended = run_command(self.cli, argv, self.home, self.config, self.capsys)
         self.code, self.errors = ended.code, ended.err

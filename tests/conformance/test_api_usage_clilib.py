@@ -247,6 +247,26 @@ def test_an_override_may_know_two_arguments_only():
     assert cli.calls == ["two", "two"]
 
 
+class Waiting(CLI):
+    """Leaves out jobs that run, one by one, as a loop over them asks."""
+
+    def _demand_calc(self, config, driver, node_mgr=None):
+        dcalc, jobs = super()._demand_calc(config, driver, node_mgr)
+        return dcalc, filter(lambda job: job.metadata.get("job_state") != "running", jobs)
+
+
+@row("cli._demand_calc")
+@pytest.mark.parametrize("command", ["autoscale", "demand", "nodes", "explain 1"])
+def test_the_jobs_of_an_override_may_be_any_iterable(run, command):
+    """They are gone through as often as it takes."""
+    run.cli = Waiting(run.cluster)
+    run.queue("1", slots=2)
+    run(*command.split())
+    assert run.code == 0
+    _, dcalc, _ = run.cli._find_nodes(a_config(run.cluster), [], ["*"])
+    assert [node.assignments for node in dcalc.finish().matched_nodes] == [{"1"}]
+
+
 @row("cli._find_nodes")
 def test_nodes_by_host_names_and_node_names(run):
     """In any case of letters; `*` is all; an unknown host is the scheduler's own, an unknown name

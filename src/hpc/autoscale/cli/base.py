@@ -225,7 +225,7 @@ class CommandLine(ABC):
         """
         driver = driver or self._driver(config)
         extra = () if node_mgr is None else (node_mgr,)
-        calculator, jobs = call_with_up_to(self._demand_calc, config, driver, *extra)
+        calculator, jobs = self._calculated(config, driver, *extra)
         if ctx_handler is not None and ctx_handler not in results.HANDLERS:
             results.register_result_handler(ctx_handler)
         set_context = ctx_handler.set_context if ctx_handler else logging.set_context
@@ -265,7 +265,15 @@ class CommandLine(ABC):
     ) -> tuple[DemandCalculator, Sequence[Job]]:
         """A calculator over the cluster as it is now, read anew with each call, and the jobs."""
         self._forget_node_mgr()
-        return call_with_up_to(self._demand_calc, config, driver)
+        return self._calculated(config, driver)
+
+    def _calculated(
+        self, config: Config, driver: SchedulerDriver, *more: NodeManager
+    ) -> tuple[DemandCalculator, list[Job]]:
+        """What `_demand_calc` gives; an override may know two arguments only, and hand over jobs
+        that can be gone through once."""
+        calculator, jobs = call_with_up_to(self._demand_calc, config, driver, *more)
+        return calculator, list(jobs)
 
     def _find_nodes(
         self, config: Config, hostnames: Sequence[str] | None, node_names: Sequence[str] | None
@@ -276,7 +284,7 @@ class CommandLine(ABC):
         told. Nodes that are only planned are not found.
         """
         driver, config = self._prepared(config)
-        calculator, jobs = call_with_up_to(self._demand_calc, config, driver)
+        calculator, jobs = self._calculated(config, driver)
         _, hosts = hooks.read(driver, config)
         gone = calculator.node_history.gone()
         self._work = NodeWork(jobs, hosts, calculator.node_mgr.get_nodes(), gone)
