@@ -91,6 +91,12 @@ def test_available_that_is_no_number(value):
     assert constraint.minimum_space(node) == 0
 
 
+def test_a_text_is_not_taken_for_the_number_in_it():
+    """Nobody who is told that there are 4 can see why 1 does not fit."""
+    (reason,) = MinResourcePerNode("ncpus", 1).satisfied_by_node(a_node_with(ncpus="4")).reasons
+    assert reason.endswith("has '4' of 'ncpus', and 1 is needed")
+
+
 def test_available_that_is_not_a_number():
     """Nothing fits into NaN."""
     assert MinResourcePerNode("ncpus", 1.0).minimum_space(a_node_with(ncpus=float("nan"))) == 0

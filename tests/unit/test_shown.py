@@ -11,7 +11,7 @@ BYTES, MIB, GIB = Unit(1, "b"), Unit(2**20, "m"), Unit(2**30, "g")
     ("amount", "unit", "said"),
     [
         (4, None, "4"),
-        ("a", None, "a"),
+        ("4", None, "'4'"),
         (4 * 2**30, GIB, "4g"),
         (2000 * 2**30, GIB, "2000g"),
         (1.5 * 2**30, GIB, "1.5g"),

@@ -31,8 +31,9 @@ def _readable_unit(value: int | float) -> Unit:
 
 
 class Shown:
-    """An amount in base units as people write it, or any other value; the text is made when it is
-    read. Where a size would be a long number in its unit, it is written in a larger one."""
+    """An amount in base units as people write it, or any other value as Python writes it, so that
+    `'4'` is not taken for 4; the text is made when it is read. Where a size would be a long number
+    in its unit, it is written in a larger one."""
 
     __slots__ = ("unit", "value")
 
@@ -43,7 +44,7 @@ class Shown:
     def __str__(self) -> str:
         value, unit = self.value, self.unit
         if not isinstance(value, (int, float)):
-            return str(value)
+            return repr(value)
         if unit is None:
             return f"{value:g}"
         if math.isfinite(value) and abs(value) >= _MOST_READ * unit.factor:
