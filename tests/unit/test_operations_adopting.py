@@ -68,3 +68,21 @@ def test_fewer_records_go_to_those_planned_first():
         ["htc-1", "htc-2"],
         ["htc-3", "htc-4"],
     )
+
+
+def test_adoption_heeds_formats_of_names():
+    """A node that was asked for with a format of names is one of that format, from its offset on,
+    whatever it was planned as; one that the server calls otherwise is taken all the same."""
+    nodes = [a_planned_node(name=f"htc-{i}") for i in (1, 2, 3, 4, 5)]
+    _, first, late, other, last = nodes
+    first.name_format = late.name_format = last.name_format = "My-%d"
+    late.name_offset, other.name_format = 10, "n%d-x"
+    records = [a_record(n) for n in ("htc-1", "htc-2", "my-1", "my-10", "n3-x")]
+    adopted, _, _ = adopt(nodes, records)
+    assert [(n.name, r["Name"]) for n, r in adopted] == [
+        ("htc-1", "htc-1"),
+        ("htc-2", "my-1"),
+        ("htc-3", "my-10"),
+        ("htc-4", "n3-x"),
+        ("htc-5", "htc-2"),
+    ]

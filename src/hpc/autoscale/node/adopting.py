@@ -24,11 +24,11 @@ def adopt(
     """Match planned nodes to the records of the operation that created them, set by set.
 
     A set is nodearray, VM size and placement group. Within one, nodes that were asked for with
-    attributes of their own take records that carry those. A node that was asked for by a name is
-    the record of that name or none; of the others, where records are fewer, the nodes that were
-    planned first get them; which node gets which is by name where the server gave the planned one,
-    else by order. Returns the matches in the order of `nodes`, the records nobody planned, and the
-    nodes that nothing was made for. Cost: linear, but for sorting names.
+    attributes or a format of names of their own take records that carry those. A node that was
+    asked for by a name is the record of that name or none; of the others, where records are fewer,
+    the nodes that were planned first get them; which node gets which is by name where the server
+    gave the planned one, else by order. Returns the matches in the order of `nodes`, the records
+    nobody planned, and the nodes that nothing was made for. Cost: linear, but for sorting names.
     """
     waiting: dict[tuple[Any, Any, Any], list[Record]] = defaultdict(list)
     for record in sorted(records, key=_by_name):
@@ -50,15 +50,15 @@ def _match_set(
 ) -> list[Record]:
     """Match the nodes of one set into `matches`; the result is the records that are left."""
     group, records = _match_names(group, records, matches)
-    alike: dict[str, list[Node]] = defaultdict(list)
+    alike: dict[tuple[Any, ...], list[Node]] = defaultdict(list)
     for node in group:
-        alike[repr(_attributes(node))].append(node)
+        alike[repr(_attributes(node)), node.name_format or "", node.name_offset or 0].append(node)
     rest = records
     # the pickiest first: what they leave is for those that take anything
-    for nodes in sorted(alike.values(), key=lambda nodes: -len(_attributes(nodes[0]))):
+    for nodes in sorted(alike.values(), key=lambda nodes: _pickiness(nodes[0]), reverse=True):
         wanted = _attributes(nodes[0])
-        fitting = [record for record in rest if _carries(record, wanted)][: len(nodes)]
-        rest = _pair(nodes, fitting, rest, matches)
+        fitting = [r for r in rest if _is_named_for(r, nodes[0]) and _carries(r, wanted)]
+        rest = _pair(nodes, fitting[: len(nodes)], rest, matches)
     left_over = [node for node in group if id(node) not in matches]
     return _pair(left_over, rest[: len(left_over)], rest, matches)
 
@@ -106,6 +106,22 @@ def _attributes(node: Node) -> dict[str, Any]:
     """The attributes of a node in the creation request, besides those that make its set."""
     asked = dict(node.node_attribute_overrides)
     return {**asked, "KeepAlive": True} if node.keep_alive else asked
+
+
+def _pickiness(node: Node) -> tuple[int, int]:
+    return len(_attributes(node)) + bool(node.name_format), node.name_offset or 0
+
+
+def _is_named_for(record: Record, node: Node) -> bool:
+    """Whether a record has a name of the format that a node was asked for in, with a number from
+    its offset on."""
+    if not node.name_format:
+        return True
+    before, _, after = split_name(node.name_format)[1].lower().partition("%d")
+    name = split_name(str(record.get("Name")))[1].lower()
+    number = name[len(before) : len(name) - len(after)]
+    is_of_it = name == f"{before}{number}{after}" and number.isdecimal()
+    return is_of_it and int(number) >= (node.name_offset or 0)
 
 
 def _carries(record: Any, wanted: Mapping[str, Any]) -> bool:
