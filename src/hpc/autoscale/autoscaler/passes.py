@@ -22,9 +22,9 @@ from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.scale_in import ScaleIn
 from hpc.autoscale.autoscaler.steps import PassSteps
-from hpc.autoscale.autoscaler.strangers import Strangers
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
+from hpc.autoscale.autoscaler.unregistered import Unregistered
 from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.autoscaler.workers_on_premises import HostsOfPass
 from hpc.autoscale.autostop.decision import Surplus
@@ -125,7 +125,7 @@ class Pass:
         if self._recorder is not None:
             self._recorder.why = self._facts.why
         self._scale_in = ScaleIn(config, self.faults, self._witness, self._facts, self._hosts)
-        self._strangers = Strangers(config, self.faults, self._witness, self._facts)
+        self._unregistered = Unregistered(config, self.faults, self._witness, self._facts)
         self._gate: Gate | None = None
         self._away: set[str] = set()
 
@@ -259,16 +259,16 @@ class Pass:
         self._leaving = Leaving(calculator.node_history, nodes, self.faults)
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
-        useless = self._strangers.useless(nodes, self._jobs)
+        unregistered = self._unregistered.to_close(nodes, self._jobs)
         holds = calculator.node_mgr.holds
         if holds is not None:
             holds.overdue(self._late)
             if watched := holds.watched():
                 of_these = [node for node in nodes if key_of(node) in watched]
                 holds.hosts_heard(self._witness.hosts_of(of_these))
-            holds.never_heard(useless)
+            holds.never_heard(unregistered)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
-        hopeless = [*(node for node in self._late if not node.assignments), *useless]
+        hopeless = [*(node for node in self._late if not node.assignments), *unregistered]
         self._marked = learning.managed_nodes(calculator.node_mgr, marked)
         for node in [*self._marked, *hopeless]:
             node.closed = True
@@ -423,7 +423,7 @@ class Pass:
             known = {node.name for node in existing if key_of(node) in hosts}
             new = tuple(name for name in joined if name not in known)
             self.outcome.update(joined=joined, newly_joined=new)
-            self._strangers.note_waited_for(existing, self.driver, joined)
+            self._unregistered.note_waited_for(existing, self.driver, joined)
         self._set_context("[scaling]")
         self._gangs.save()
         self.notes += self._gangs.problems

@@ -85,12 +85,12 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     yield from _otherwise(fate)
     yield from kept
     yield from _what_else(fate)
-    is_stranger = _is_unreported(node, scene)
-    if is_stranger and (node.closed or not _goes(fate)):
+    is_unreported = _is_unreported(node, scene)
+    if is_unreported and (node.closed or not _goes(fate)):
         yield Cause("NotReported", "the scheduler does not report its host: nothing starts there")
     if node.closed and not _rests(node, scene):
         whole = "a job takes it whole, or it is on its way out"
-        alone = "its boot timeout is over" if is_stranger else "nobody can tell"
+        alone = "its boot timeout is over" if is_unreported else "nobody can tell"
         why = whole if node.assignments else f"it is on its way out, or {alone}"
         yield Cause("Closed", f"it takes no more work now: {why}")
     if message and node.state in READY_STATES:

@@ -1,4 +1,5 @@
-"""Ready nodes whose hosts the scheduler does not report, though their boot timeout is over.
+"""Unregistered nodes: ready, and their hosts not reported by the scheduler, though their boot
+timeout is over.
 
 Its daemon may not have started there, or the driver may not let them in: a job that is counted on
 such a node waits there for ever. Where the scheduler reports other nodes it would report these too
@@ -23,8 +24,8 @@ from hpc.autoscale.requestsets.demand import RequestJob
 from hpc.autoscale.util import parse_boot_timeout
 
 
-class Strangers:
-    """Those of the nodes of one pass."""
+class Unregistered:
+    """The unregistered nodes of one pass."""
 
     def __init__(
         self, config: Mapping[str, Any], faults: Faults, witness: Witness, facts: Facts
@@ -32,7 +33,7 @@ class Strangers:
         self._config, self._faults, self._witness, self._facts = config, faults, witness, facts
         self._elsewhere: Collection[str] = ()
 
-    def useless(self, nodes: Sequence[Node], jobs: Iterable[object]) -> Sequence[Node]:
+    def to_close(self, nodes: Sequence[Node], jobs: Iterable[object]) -> Sequence[Node]:
         """Those of the nodes that the scheduler would report if it knew them, as it reports others,
         which is noted. `jobs` of request sets want nodes that no scheduler need know."""
         self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
