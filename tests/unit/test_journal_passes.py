@@ -398,16 +398,18 @@ def test_each_file_can_be_read_alone_under_cron(run, tmp_path, now):
 
 
 def test_a_journal_that_cannot_be_written_fails_no_pass(cluster, scheduler, tmp_path, now, caplog):
-    """It is said once, and once more when it can be written again."""
+    """It is a note of the pass; the log has it once, and once more when it is written again."""
     (tmp_path / "journal").write_text("in the way")
     config = {"cluster_name": "c", "_mock_bindings": cluster, **ON}
     loop = Autoscaler(config, lambda: scheduler)
+    said = f"this pass is not in the journal: journal {tmp_path / 'journal'}: "
     for _ in range(3):
-        assert loop.run_once().ok
-    assert caplog.text.count("this pass is not in the journal: journal ") == 1
+        found = loop.run_once()
+        assert found.ok and [note[: len(said)] for note in found.notes] == [said]
+    assert caplog.text.count(said) == 1
     (tmp_path / "journal").unlink()
     with caplog.at_level("INFO"):
-        loop.run_once()
+        assert not loop.run_once().notes
         loop.run_once()
     assert caplog.text.count("the journal is written again") == 1
     assert len(records(tmp_path)) == 2

@@ -184,11 +184,24 @@ def test_nothing_is_offered_where_a_nodearray_is_disabled(site_command, tmp_path
     assert page.read_text().count(marked) == 2  # the row, and its bar for who cannot see it
 
 
-def test_no_figures_fail_no_pass(run, files, tmp_path, caplog):
-    """It is said."""
-    files["metrics"]["file"] = str(tmp_path / "nowhere" / "x.prom")
-    assert run(**files).ok
-    assert "no figures of this pass: metrics" in caplog.text
+@pytest.mark.parametrize("key, other", [("file", "health_file"), ("health_file", "file")])
+def test_no_figures_fail_no_pass(run, files, tmp_path, caplog, key, other):
+    """A note of the pass says so; the other file is written."""
+    files["metrics"][key] = str(tmp_path / "nowhere" / "x")
+    found = run(**files)
+    named = f"{'metrics' if key == 'file' else 'health file'} {tmp_path}/nowhere/x"
+    said = f"{named}: it cannot be written: there is no directory {tmp_path}/nowhere"
+    assert found.ok and found.notes == (said,) and said in caplog.text
+    assert Path(files["metrics"][other]).exists()
+
+
+def test_figures_are_written_where_the_journal_is_not(run, files, tmp_path):
+    """A journal that another user has made, say, does not make a loop look dead."""
+    (tmp_path / "journal").write_text("in the way")
+    found = run(**files, journal={"directory": str(tmp_path / "journal")})
+    assert [note for note in found.notes if "not in the journal" in note]
+    assert read_health(files["metrics"]["health_file"]).passes == 1
+    assert Path(files["metrics"]["file"]).exists()
 
 
 def test_a_dry_run_writes_none(run, files, tmp_path):

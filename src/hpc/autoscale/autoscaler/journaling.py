@@ -1,7 +1,8 @@
 """The journal of a loop: whether there is one and where, and one record for each real pass.
 
-A pass never fails because of its journal. What keeps a record from being written is said once, and
-once more when the journal is written again. Called by `loop`.
+A pass never fails because of its journal. What keeps a record or figures from being written is for
+the notes of the pass; the log has it once, and once more when the journal is written again. Called
+by `loop`.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class LoopJournal:
         self._problem: str | None = None
         self.missing = 0
         self.first_problem = ""
-        self._unmetered: str | None = None
+        self._unmetered: list[str] = []
         self._paths: dict[str, str] = {}
         self._before: Stamp = {}
         self._stamp: Stamp = {}
@@ -129,77 +130,105 @@ class LoopJournal:
         end: PassSummary | Exception,
         took: float,
         interval: float | None = None,
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Write the record of a pass that took so many seconds, or was ended by an error after
-        them. `interval`: of the loop, in seconds; None for a pass by itself."""
-        from hpc.autoscale.journal.raised import as_json
-        from hpc.autoscale.journal.state import replaced, stamp, stamp_json
+        them, and its figures. `interval`: of the loop, in seconds; None for a pass by itself.
 
+        What could not be written, and why; each of them is written whether another one can be or
+        not.
+        """
+        problems: list[str] = []
+        did: dict[str, Any] = {}
         try:
-            if isinstance(end, Exception):
-                did: dict[str, Any] = {"ended_by": end_of_pass(end), "duration": took}
-                if hook := hook_of(end):
-                    recorder.doors["raised"] = {"hook": hook, "error": as_json(end)}
-            else:
-                did = did_of(end)
-                if interval is not None:  # after a pass that failed it depends on those before
-                    did["next_pass_in"] = max(interval, end.retry_after or 0.0)
-                recorder.note_waiting(end.unsatisfied)
-            if interval is not None:
-                did["loop"] = {name: recorder.by[name] for name in ("host", "pid")}
-            did["steps"] = {name: round(seconds, 6) for name, seconds in one.steps.seconds.items()}
-            trouble = (
-                _about_files(did, self._paths)
-                or replaced(self._before, self._paths)
-                or recorder.problem
-            )
-            if trouble:
-                recorder.doors["files"] = trouble
-            with recorder.outside():
-                record = recorder.written(one.config, did)
-                # what could not be written may have been written in part
-                self._stamp = {} if trouble else stamp(self._paths)
-                # a loop goes on; another process may have been made for this pass alone
-                is_alone = self._is_first and interval is None
-                self._is_first = False
-                if self._writer is not None:
-                    known = {"files": stamp_json(self._stamp)} if is_alone else None
-                    self._writer.append(record, known)
+            did = _told(recorder, one, end, took, interval)
+            self._write(recorder, one, did, interval)
         except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
             problem = one_line(error)
             self.missing += 1
             self.first_problem = self.first_problem or problem
-            self._say(problem, error)
+            problems.append(self._say(problem, error))
         else:
             self._say(None)
-            self._meter(recorder, one.config, did)
+        if did and metering.is_wanted(one.config):
+            problems += self._meter(recorder, one.config, did)
+        return tuple(problems)
+
+    def _write(
+        self, recorder: PassRecorder, one: Pass, did: Mapping[str, Any], interval: float | None
+    ) -> None:
+        """Write the record of a pass that did this."""
+        from hpc.autoscale.journal.state import replaced, stamp, stamp_json
+
+        trouble = (
+            _about_files(did, self._paths)
+            or replaced(self._before, self._paths)
+            or recorder.problem
+        )
+        if trouble:
+            recorder.doors["files"] = trouble
+        with recorder.outside():
+            record = recorder.written(one.config, did)
+            # what could not be written may have been written in part
+            self._stamp = {} if trouble else stamp(self._paths)
+            # a loop goes on; another process may have been made for this pass alone
+            is_alone = self._is_first and interval is None
+            self._is_first = False
+            if self._writer is not None:
+                known = {"files": stamp_json(self._stamp)} if is_alone else None
+                self._writer.append(record, known)
 
     def _meter(
-        self, recorder: PassRecorder, config: Mapping[str, Any], did: dict[str, Any]
-    ) -> None:
-        """Write the figures of a pass, where somebody wants them."""
-        if not metering.is_wanted(config):
-            return
+        self, recorder: PassRecorder, config: Mapping[str, Any], did: Mapping[str, Any]
+    ) -> list[str]:
+        """Write the figures of a pass; which cannot be written, and why."""
         try:
             with recorder.outside():
-                metering.write_figures(config, recorder, did)
+                problems = metering.write_figures(config, recorder, did)
         except Exception as error:  # noqa: BLE001 - whatever it is, the pass was done
-            problem = one_line(error)
-            if problem != self._unmetered:
-                logging.warning("no figures of this pass: %s", problem)
-            self._unmetered = problem
-        else:
-            self._unmetered = None
+            problems = [f"no figures of this pass: {one_line(error)}"]
+        told, self._unmetered = self._unmetered, problems
+        for each in problems:
+            if each not in told:
+                logging.warning("%s", each)
+        return problems
 
-    def _say(self, problem: str | None, error: Exception | None = None) -> None:
-        if problem == self._problem:
-            return
-        self._problem = problem
-        if problem is None:
-            logging.info("the journal is written again")
-        else:
-            logging.warning("this pass is not in the journal: %s", problem)
-            logging.debug("journal: stack trace", exc_info=error)
+    def _say(self, problem: str | None, error: Exception | None = None) -> str:
+        """Put it into the log where that is news; what it says."""
+        said = f"this pass is not in the journal: {problem}"
+        if problem != self._problem:
+            self._problem = problem
+            if problem is None:
+                logging.info("the journal is written again")
+            else:
+                logging.warning("%s", said)
+                logging.debug("journal: stack trace", exc_info=error)
+        return said
+
+
+def _told(
+    recorder: PassRecorder,
+    one: Pass,
+    end: PassSummary | Exception,
+    took: float,
+    interval: float | None,
+) -> dict[str, Any]:
+    """What a pass did, or that it was ended, as the journal has it; the recorder is told of what
+    else is in the record."""
+    from hpc.autoscale.journal.raised import as_json
+
+    if isinstance(end, Exception):
+        did: dict[str, Any] = {"ended_by": end_of_pass(end), "duration": took}
+        if hook := hook_of(end):
+            recorder.doors["raised"] = {"hook": hook, "error": as_json(end)}
+    else:
+        did = did_of(end)
+        if interval is not None:  # after a pass that failed it depends on those before
+            did["next_pass_in"] = max(interval, end.retry_after or 0.0)
+        recorder.note_waiting(end.unsatisfied)
+    if interval is not None:
+        did["loop"] = {name: recorder.by[name] for name in ("host", "pid")}
+    did["steps"] = {name: round(seconds, 6) for name, seconds in one.steps.seconds.items()}
+    return did
 
 
 def _about_files(did: Mapping[str, Any], paths: Mapping[str, str]) -> str | None:

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hpc.autoscale import clock as real_clock
@@ -181,8 +182,8 @@ class Autoscaler:
                 self._keep(recorder, one, error, took)
                 raise
         summary = one.summary(started_at, self._clock.time())
-        self._keep(recorder, one, summary, summary.duration)
-        return summary
+        unwritten = self._keep(recorder, one, summary, summary.duration)
+        return replace(summary, notes=(*summary.notes, *unwritten)) if unwritten else summary
 
     @property
     def not_in_journal(self) -> str:
@@ -192,9 +193,9 @@ class Autoscaler:
 
     def _keep(
         self, recorder: PassRecorder, one: Pass, end: PassSummary | Exception, took: float
-    ) -> None:
+    ) -> tuple[str, ...]:
         with one.steps.doing("state"):
-            self._journal.keep(recorder, one, end, took, self._interval)
+            return self._journal.keep(recorder, one, end, took, self._interval)
 
     @passing()
     def look(self, interval: float | None = None) -> Pass:

@@ -1,5 +1,6 @@
 """Figures of the passes of a loop, for those who watch it: a file for node_exporter, and a health
-file. Both are written anew after each real pass. What goes wrong with that fails no pass.
+file. Both are written anew after each real pass, each whether the other can be or not. What goes
+wrong with that fails no pass.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import one_line
 from hpc.autoscale.wholefiles import unwritable, write_whole
 
 if TYPE_CHECKING:
@@ -24,12 +25,13 @@ def is_wanted(config: Mapping[str, Any]) -> bool:
 
 def write_figures(
     config: Mapping[str, Any], recorder: PassRecorder, did: Mapping[str, Any]
-) -> None:
-    """Write the files after a pass that did this. AutoscaleError when one cannot be written."""
+) -> list[str]:
+    """Write the files after a pass that did this. Which of them cannot be written, and why."""
     from hpc.autoscale.journal.records import status_of
     from hpc.autoscale.metrics import exposition, families
     from hpc.autoscale.metrics.health import Health, HealthError, read_health
 
+    problems: list[str] = []
     section = config[SECTION]
     health: Health | None = None
     if section.get("health_file"):
@@ -38,7 +40,10 @@ def write_figures(
         except HealthError:
             before = Health()  # there is none yet, or it begins anew
         health = before.after(recorder.at, did)
-        health.write(section["health_file"])
+        try:
+            health.write(section["health_file"])
+        except HealthError as error:
+            problems.append(one_line(error))
     if section.get("file"):
         lists = recorder.lists
         status = status_of(dict(zip(lists["status"].keys, lists["status"].values, strict=True)))
@@ -50,4 +55,5 @@ def write_figures(
         try:
             write_whole(section["file"], exposition.text_of(found), 0o644)
         except OSError as error:
-            raise AutoscaleError(f"metrics {section['file']}: {unwritable(error)}") from error
+            problems.append(f"metrics {section['file']}: {unwritable(error)}")
+    return problems
