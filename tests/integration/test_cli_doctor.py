@@ -367,6 +367,45 @@ def test_a_file_in_the_place_of_a_directory(doctor):
     assert doctor.remedies["files"].startswith("move that away, or name a directory with journal.d")
 
 
+def test_a_file_in_the_place_of_the_journal(doctor):
+    """Is found where no directory is named, too."""
+    (doctor.home / "journal").write_text("in the way")
+    verdict, text = doctor(journal={})["files"]
+    said = f"journal: {doctor.home}/journal is no directory; passes go on, and it is not written"
+    assert (verdict, text) == ("warning", said)
+    assert doctor(journal=False)["files"][0] == "ok"
+
+
+def test_a_journal_that_another_user_wrote_last(doctor, monkeypatch):
+    """As when somebody makes a pass by hand as root: no record is added to that file."""
+    (doctor.home / "journal").mkdir()
+    file = doctor.home / "journal" / "journal-000003.jsonl.gz"
+    file.touch()
+    assert doctor(journal={})["files"][0] == "ok"
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(file) and may(path, mode))
+    verdict, text = doctor(journal={})["files"]
+    assert verdict == "warning" and text.startswith(f"journal: this user cannot write {file}; ")
+    assert doctor.remedies["files"] == "give it to the user that runs azscale"
+
+
+def test_a_directory_in_the_place_of_figures(doctor):
+    """Is no place for them."""
+    verdict, text = doctor(metrics={"health_file": str(doctor.home)})["files"]
+    assert verdict == "warning" and f"metrics.health_file: {doctor.home} is a directory" in text
+
+
+@pytest.mark.parametrize("name", ["nodehistory.db", "requests.db", "figures.prom"])
+def test_a_link_to_a_place_that_is_not_there(doctor, tmp_path, name):
+    """As one to a disk that is not mounted."""
+    (doctor.home / name).symlink_to(tmp_path / "away" / name)
+    is_needed = name != "figures.prom"
+    figures = {"file": str(doctor.home / "figures.prom")}
+    verdict, text = doctor(code=int(is_needed), metrics=figures)["files"]
+    assert verdict == ("failed" if is_needed else "warning")
+    assert f": there is no directory {tmp_path / 'away'}" in text
+
+
 def test_https_where_there_is_none(doctor, simulator):
     """Has nothing to do with who has issued a certificate."""
     url = simulator.connection("demo")["url"].replace("http:", "https:")

@@ -28,6 +28,7 @@ from hpc.autoscale.cli.standing import look_at_passes
 from hpc.autoscale.cli.standing_text import error_in_words, passes_in_words
 from hpc.autoscale.cli.state_checks import damaged_files
 from hpc.autoscale.errors import ConfigurationException, counted, one_line, one_line_and_where
+from hpc.autoscale.journal.files import Directory
 from hpc.autoscale.lockstate import Lock, lock_state
 from hpc.autoscale.node.nodemanager.policies import configured_policy
 from hpc.autoscale.onpremises import ON_PREMISES
@@ -194,23 +195,49 @@ def _lock(site: Site) -> Iterator[Observation]:
 def _files(site: Site) -> Iterator[Observation]:
     wrong: list[Observation] = []
     for key, path in site.files.items():
-        if problem := _no_place_in(os.path.dirname(path)):
+        if problem := _no_place_in(_folder(path)):
             wrong.append(failed(f"{key}: {problem}"))
         elif os.path.isdir(path):
             text = f"{key}: {path} is a directory"
             wrong.append(failed(text, remedy=f"name a file with {key}, as in {path}/{key}"))
-        elif os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
+        elif _is_not_ours(path):
             remedy = f"give the file to the user that runs azscale, or name another with {key}"
             wrong.append(failed(f"{key}: this user cannot write {path}", remedy=remedy))
-    for key, directory in site.other_places.items():
-        if problem := _no_place_in(directory):
-            text = f"{key}: {problem}; passes go on, and it is not written"
-            in_its_place = os.path.exists(directory) and not os.path.isdir(directory)
-            to_do = f"move that away, or name a directory with {key}" if in_its_place else None
-            wrong.append(warning(text, remedy=to_do))
+    for key, problem, to_do in _unwritten(site):
+        text = f"{key}: {problem}; passes go on, and it is not written"
+        wrong.append(warning(text, remedy=to_do))
     yield from wrong
     if not wrong:
         yield ok(", ".join(dict.fromkeys(map(os.path.dirname, site.files.values()))))
+
+
+def _unwritten(site: Site) -> Iterator[tuple[str, str, str | None]]:
+    """What a pass writes if it can, and cannot: the key that names it, why, and what to do where
+    that is known better than in the check's remedy."""
+    for key, path in site.figures.items():
+        if problem := _no_place_in(_folder(path)):
+            yield key, problem, None
+        elif os.path.isdir(path):
+            yield key, f"{path} is a directory", f"name a file with {key}"
+    if site.journal is None:
+        return
+    key, place = site.journal
+    # it is made when it is first written to
+    if problem := _no_place_in(place if os.path.lexists(place) else os.path.dirname(place)):
+        in_its_place = os.path.exists(place) and not os.path.isdir(place)
+        to_do = f"move that away, or name a directory with {key}" if in_its_place else None
+        yield key, problem, to_do
+    elif (newest := Directory(place).newest()) and _is_not_ours(newest.path):
+        yield key, f"this user cannot write {newest.path}", "give it to the user that runs azscale"
+
+
+def _folder(path: str) -> str:
+    """Where a file is, or would be made: that of a link, where it leads to."""
+    return os.path.dirname(os.path.realpath(path) if os.path.islink(path) else path)
+
+
+def _is_not_ours(path: str) -> bool:
+    return os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK)
 
 
 def _no_place_in(directory: str) -> str | None:

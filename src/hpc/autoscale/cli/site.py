@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from hpc.autoscale.autoscaler.journaling import journal_path
 from hpc.autoscale.cli.servers import Server
 from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.config.load import load_with_duplicates
@@ -103,16 +104,20 @@ class Site:
         return files_of_state(self.config, self.home(self.config))
 
     @property
-    def other_places(self) -> dict[str, str]:
-        """The directories of what a pass writes if it was told to, and can do without, by key."""
-        metrics, journal = self.config.get("metrics") or {}, self.config.get("journal")
+    def figures(self) -> dict[str, str]:
+        """The files of figures that a pass writes, by the key that names them."""
+        metrics = self.config.get("metrics") or {}
         files = {f"metrics.{key}": metrics.get(key) for key in ("file", "health_file")}
-        places = {key: os.path.dirname(os.path.abspath(p)) for key, p in files.items() if p}
-        if isinstance(journal, dict) and journal.get("directory"):
-            place = os.path.abspath(journal["directory"])
-            # it is made when it is first written to
-            places["journal.directory"] = place if os.path.exists(place) else os.path.dirname(place)
-        return places
+        return {key: os.path.abspath(path) for key, path in files.items() if path}
+
+    @property
+    def journal(self) -> tuple[str, str] | None:
+        """The directory of the journal, there or not, and the key that names it; None where a pass
+        writes none."""
+        path = journal_path(self.config, self.home(self.config))
+        is_named = bool((self.config.get("journal") or {}).get("directory"))
+        key = "journal.directory" if is_named else "journal"
+        return (key, os.path.abspath(path)) if path else None
 
 
 def ok(text: str, of: str = "") -> Observation:
