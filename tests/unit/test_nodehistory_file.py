@@ -403,6 +403,13 @@ def test_a_missing_directory_is_named(tmp_path):
         SQLiteNodeHistory(tmp_path / "no" / "history.db")
 
 
+def test_a_link_to_a_place_that_is_not_there(tmp_path):
+    """As one to a disk that is not mounted: that place is named."""
+    (tmp_path / "x.db").symlink_to(tmp_path / "away" / "x.db")
+    with pytest.raises(NodeHistoryError, match=f"there is no directory {tmp_path / 'away'}$"):
+        SQLiteNodeHistory(str(tmp_path / "x.db"))
+
+
 def test_uris(path):
     """A URI is opened as given; one that cannot be used is not moved."""
     initialize_db(path.as_uri(), read_only=False, uri=True).close()

@@ -1,4 +1,4 @@
-"""SQLite files that processes share, after one of them was killed."""
+"""SQLite files that processes share, after one of them was killed, and links to such files."""
 
 import gc
 import hashlib
@@ -10,9 +10,11 @@ from threading import Thread
 
 import pytest
 
+from builders.fake_scheduler import raising
 from builders.processes import python
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
-from hpc.autoscale.node.requests import RequestLog
+from hpc.autoscale.node.requests import RequestFile, RequestLog, RequestLogError
 from hpc.autoscale.sqlitefile import KEPT_OPEN, connect_to_read
 
 KILLED = """
@@ -129,6 +131,30 @@ def test_a_journal_that_is_not_ours_to_read(requests):
     journal.mkdir()
     with pytest.raises(sqlite3.OperationalError), closing(connect_to_read(str(requests))) as db:
         db.execute("SELECT * FROM creates")
+
+
+def test_a_link_to_a_place_that_is_not_there(tmp_path):
+    """As one to a disk that is not mounted: that place is named."""
+    (tmp_path / "requests.db").symlink_to(tmp_path / "away" / "requests.db")
+    file = RequestFile(str(tmp_path / "requests.db"))
+    away = pytest.raises(RequestLogError, match=f"there is no directory {tmp_path / 'away'}$")
+    with away, file.writing():
+        pass
+
+
+@pytest.mark.parametrize("what", ["file", "directory"])
+def test_a_file_of_another_user(tmp_path, monkeypatch, what):
+    """It is said what this user may not do: SQLite itself says that it cannot open a file."""
+    path = tmp_path / "requests.db"
+    path.touch()
+    denied = {"file": path, "directory": tmp_path}[what]
+    monkeypatch.setattr(os, "access", lambda where, mode: where != str(denied))
+    unable = sqlite3.OperationalError("unable to open database file")
+    monkeypatch.setattr(sqlite3, "connect", raising(unable))
+    said = {"file": "read and write it", "directory": f"write in {tmp_path}"}[what]
+    for made in (lambda: RequestFile(str(path)).rows("SELECT 1"), lambda: SQLiteNodeHistory(path)):
+        with pytest.raises(AutoscaleError, match=f"{path}: {unable}; this user cannot {said}$"):
+            made()
 
 
 def test_a_history_of_which_the_writer_was_killed(tmp_path):

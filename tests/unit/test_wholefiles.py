@@ -146,6 +146,14 @@ def test_where_it_cannot_be(tmp_path: Path) -> None:
     assert unwritable(refused.value) == "it cannot be written: Is a directory"
 
 
+def test_a_link_to_a_place_that_is_not_there(tmp_path: Path) -> None:
+    """Its place is named, and not that of the link, which is there."""
+    (tmp_path / "x").symlink_to(tmp_path / "away" / "x")
+    with pytest.raises(OSError) as failed:
+        write_whole(tmp_path / "x", "new")
+    assert unwritable(failed.value).endswith(f": there is no directory {tmp_path}/away")
+
+
 def test_a_long_name(tmp_path: Path) -> None:
     """As long as the file system allows: what is written beside it is shorter."""
     path = tmp_path / ("x" * 255)

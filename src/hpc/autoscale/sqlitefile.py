@@ -258,9 +258,22 @@ class SqliteFile:
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return f"it is damaged ({error}): {self.REMEDY}"
-        folder = os.path.dirname(os.path.abspath(self.path))
-        if not os.path.isdir(folder):
-            return f"there is no directory {folder}"
-        if os.path.isdir(self.path):
-            return "it is a directory"
-        return str(error)
+        return in_words(error, self.path)
+
+
+def in_words(error: Exception, path: str) -> str:
+    """What SQLite says of a file, and why it cannot be used where SQLite does not say that."""
+    return "; ".join(filter(None, (str(error), _what_is_wrong(path))))
+
+
+def _what_is_wrong(path: str) -> str:
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        return f"there is no directory {folder}"
+    if os.path.isdir(path):
+        return "it is a directory"
+    if os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
+        return "this user cannot read and write it"
+    # the file of a transaction is made beside it
+    may_write = os.access(folder, os.W_OK | os.X_OK)
+    return "" if may_write else f"this user cannot write in {folder}"

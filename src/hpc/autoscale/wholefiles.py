@@ -44,7 +44,7 @@ def unwritable(error: OSError) -> str:
     """Why `write_whole` could not write a file, in words that follow its name in a sentence."""
     said = str(error.strerror or error)
     if isinstance(error, FileNotFoundError):
-        folder = os.path.dirname(os.path.abspath(error.filename))
+        folder = os.path.dirname(os.path.realpath(error.filename))
         said = f"there is no directory {folder}"
     return f"it cannot be written: {said}"
 

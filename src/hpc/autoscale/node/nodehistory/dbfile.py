@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.nodehistory import draining, watching
-from hpc.autoscale.sqlitefile import connect_to_read
+from hpc.autoscale.sqlitefile import connect_to_read, in_words
 
 SQLITE_VERSION = "0.0.6"
 """Version of the tables, as stored in the file; the one that cyclecloud-scalelib uses too."""
@@ -144,22 +144,11 @@ def _checked(
         if isinstance(error, sqlite3.DatabaseError) and is_corrupt(error):
             raise _Unusable(_UNKNOWN) from error
         raise NodeHistoryError(
-            f"cannot open the node history {path}: {error}{_what_is_wrong(path)}"
+            f"cannot open the node history {path}: {in_words(error, path)}"
         ) from error
     except _Unusable:
         _close(conn)
         raise
-
-
-def _what_is_wrong(path: str) -> str:
-    """Why SQLite could not open a file, where SQLite itself does not say."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        return f"; there is no directory {folder}"
-    if os.path.isdir(path):
-        return "; it is a directory"
-    there = path if os.path.exists(path) else folder
-    return "" if os.access(there, os.R_OK | os.W_OK) else f"; {there} is not ours to read and write"
 
 
 def _close(conn: sqlite3.Connection | None) -> None:

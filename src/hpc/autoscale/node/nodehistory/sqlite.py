@@ -42,6 +42,7 @@ from hpc.autoscale.node.nodehistory.rows import (
     write,
 )
 from hpc.autoscale.node.nodehistory.watching import Sighting
+from hpc.autoscale.sqlitefile import in_words
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
 
 DAY = 24 * 3600.0
@@ -415,14 +416,18 @@ class SQLiteNodeHistory(NodeHistory):
             return work(self.conn)
         except sqlite3.Error as error:
             if self.read_only or not is_corrupt(error):
-                raise NodeHistoryError(f"node history {self.path}: {error}") from error
+                raise NodeHistoryError(
+                    f"node history {self.path}: {in_words(error, self.path)}"
+                ) from error
             logging.warning("Node history %s is broken: %s", self.path, error)
         self.conn.close()
         self.conn = self._open()
         try:
             return work(self.conn)
         except sqlite3.Error as error:
-            raise NodeHistoryError(f"node history {self.path}: {error}") from error
+            raise NodeHistoryError(
+                f"node history {self.path}: {in_words(error, self.path)}"
+            ) from error
 
 
 def _stamp(conn: sqlite3.Connection) -> object:
