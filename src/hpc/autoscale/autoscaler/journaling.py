@@ -51,6 +51,14 @@ def journal_path(config: Mapping[str, Any], home: str) -> str | None:
     return os.path.join(directory, DIRECTORY)
 
 
+def why_none(config: Mapping[str, Any], home: str) -> str:
+    """Why `journal_path` gives none, in words that follow the name of a configuration."""
+    if config.get(SECTION) is False or config.get("nodehistorydb") == ":memory:":
+        return "has no journal"
+    directory = directory_of_files(config, home)
+    return f"has its journal beside the node history, and there is no directory {directory}"
+
+
 def check_written(path: str) -> None:
     """AutoscaleError where no pass was written yet to the journal of a configuration, which is at
     this path. For those who want to see passes; what else is wrong there they find themselves."""

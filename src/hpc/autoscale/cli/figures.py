@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from hpc.autoscale import clock
-from hpc.autoscale.autoscaler.journaling import check_written, journal_path
+from hpc.autoscale.autoscaler.journaling import check_written, journal_path, why_none
 from hpc.autoscale.autoscaler.metering import SECTION
 from hpc.autoscale.cli.argparser import seconds_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
@@ -78,7 +78,8 @@ class MetricsCommands(CommandLine):
         driver, config = self._prepared(config)
         path = journal_path(config, driver.autoscale_home)
         if path is None:
-            raise AutoscaleError("figures come from the journal, which the configuration has not")
+            problem = why_none(config, driver.autoscale_home)
+            raise AutoscaleError(f"figures come from the journal: the configuration {problem}")
         check_written(path)
         journal = Journal(path, skip_garbled=True)
         record = None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hpc.autoscale.autoscaler.journaling import check_written, journal_path
+from hpc.autoscale.autoscaler.journaling import check_written, journal_path, why_none
 from hpc.autoscale.cli.argparser import count_type
 from hpc.autoscale.cli.argtypes import CommandLineError, warn
 from hpc.autoscale.cli.base import CommandLine, Config
@@ -103,7 +103,7 @@ class JournalCommands(CommandLine):
         driver, config = self._prepared(config)
         found = journal_path(config, driver.autoscale_home)
         if found is None:
-            raise AutoscaleError(f"{path} has no journal: name one")
+            raise AutoscaleError(f"{path} {why_none(config, driver.autoscale_home)}: name one")
         if not may_be_none:
             check_written(found)
         return found
