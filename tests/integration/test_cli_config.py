@@ -135,7 +135,7 @@ def log_file(tmp_path, text=LOG):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("bad", "log.conf', line: 1"),
+        ("bad", "log.conf' cannot be used: ValueError: expected [section] or key=value in line 1"),
         ("", "KeyError: 'formatters'"),
         (LOG.replace("keys=root, own", "keys=own"), "expected root among the keys of loggers"),
         (LOG.replace("level=DEBUG", "level=LOUD"), "unknown level: 'LOUD'"),
@@ -165,6 +165,14 @@ def test_commands_end_with_what_the_check_finds(check, tmp_path, text):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert line.removeprefix("error: ") in done.stderr and "<_io." not in done.stderr
+
+
+@pytest.mark.parametrize("before", ["", "[loggers]\n"])
+def test_no_line_of_a_log_file_is_shown(check, tmp_path, before):
+    """As it may be another file, with a password in it."""
+    (line,), code = check(**log_file(tmp_path, f"{before}password hunter2-password"))
+    assert code == 1 and "hunter2" not in line
+    assert line.endswith(f"in line {2 if before else 1}")
 
 
 def test_a_log_file_that_can_be_used(check, tmp_path):

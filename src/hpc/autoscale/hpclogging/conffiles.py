@@ -20,12 +20,20 @@ Known = Mapping[str, list[str]]
 
 
 def read_conf(path: str) -> ConfigParser:
-    """The content of a file. Raises OSError and `configparser.Error`, and UnicodeDecodeError."""
-    from configparser import ConfigParser
+    """The content of a file. Raises OSError and `configparser.Error`, UnicodeDecodeError, and
+    ValueError with the number of a line that makes no sense."""
+    from configparser import ConfigParser, MissingSectionHeaderError, ParsingError
 
-    parser = ConfigParser()
+    parser, line = ConfigParser(), None
     with open(path, encoding="utf-8") as conf:
-        parser.read_file(conf, path)
+        try:
+            parser.read_file(conf, path)
+        except MissingSectionHeaderError as error:
+            line = error.lineno
+        except ParsingError as error:
+            line = error.errors[0][0]
+    if line is not None:  # not while the error is handled: it shows the line, with any password
+        raise ValueError(f"expected [section] or key=value in line {line}")
     return parser
 
 
