@@ -415,6 +415,39 @@ def test_a_journal_that_cannot_be_written_fails_no_pass(cluster, scheduler, tmp_
     assert len(records(tmp_path)) == 2
 
 
+@pytest.mark.parametrize("under_cron", [False, True])
+@pytest.mark.parametrize("what", ["its file is moved away", "its file gets too old"])
+def test_a_new_file_that_is_begun_during_a_pass(
+    cluster, scheduler, tmp_path, now, monkeypatch, under_cron, what
+):
+    """What its first pass remembered is not known; the next record has it, and the passes from
+    there on are decided again."""
+    config = {"cluster_name": "c", "_mock_bindings": cluster, **ON}
+    loop = Autoscaler(config, lambda: scheduler)
+
+    def one_pass():
+        (Autoscaler(config, lambda: scheduler) if under_cron else loop).run_once()
+
+    def read(self, config):
+        if what == "its file is moved away":
+            os.rename(tmp_path / "journal" / "journal-000001.jsonl.gz", tmp_path / "moved")
+        else:
+            now.sleep(25 * 3600)
+        return [], []
+
+    one_pass()
+    one_pass()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(scheduler), "_read_jobs_and_nodes", read)
+        one_pass()
+    for _ in range(3):
+        one_pass()
+    newest = max((tmp_path / "journal").glob("*.gz"))
+    with Replay() as replay:
+        found = [each.is_same for each in replay.passes(Journal(newest))]
+    assert found == [False, True, True, True]
+
+
 SECRETS = ("hunter2-password", "tok3n-of-the-queue", "key/with+signs=")
 
 

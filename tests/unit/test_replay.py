@@ -237,7 +237,9 @@ def test_azscale_replays_the_journal_of_the_configuration(journal, tmp_path, cap
     """Where no other is named; where there is none, that is said."""
     config = tmp_path / "site.json"
     known = {"cluster_name": "c", "url": "http://none.invalid", "lock_file": None}
-    away = f"site.json has its journal beside the node history, and there is no directory {tmp_path}"
+    away = (
+        f"site.json has its journal beside the node history, and there is no directory {tmp_path}"
+    )
     for place, section, code, said in (
         ("", {}, 0, "6 passes: 6 the same, 0 different, 0 left out\n"),
         ("", {"directory": str(tmp_path / "none")}, 1, "no pass was written yet: the first one"),

@@ -83,6 +83,7 @@ class LoopJournal:
         self._before: Stamp = {}
         self._stamp: Stamp = {}
         self._is_first = True
+        self._goes_on = False
 
     def listen(
         self, config: Mapping[str, Any], driver: SchedulerDriver, at: float
@@ -118,8 +119,8 @@ class LoopJournal:
             with recorder.outside():
                 self._paths = paths_of(one.config, one.driver.autoscale_home)
                 self._before = stamp(self._paths)
-                knows_all = self._writer is not None and not self._writer.will_stand_alone()
-                has_to_know = not knows_all or self._before != self._stamp
+                self._goes_on = self._writer is not None and not self._writer.will_stand_alone()
+                has_to_know = not self._goes_on or self._before != self._stamp
                 if has_to_know:
                     hiding = Hiding(*known_secrets(one.config))
                     recorder.doors["state"] = saved(self._paths, hiding)
@@ -183,7 +184,9 @@ class LoopJournal:
             self._is_first = False
             if self._writer is not None:
                 known = {"files": stamp_json(self._stamp)} if is_alone else None
-                self._writer.append(record, known)
+                if self._writer.append(record, known) and self._goes_on:
+                    # its file was moved away during the pass: what was remembered is not in it
+                    self._writer.begin_anew()
 
     def _meter(
         self, recorder: PassRecorder, config: Mapping[str, Any], did: Mapping[str, Any]

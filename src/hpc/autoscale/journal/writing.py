@@ -92,9 +92,16 @@ class JournalWriter:
         cannot be written."""
         self.append(as_written(record))
 
-    def append(self, record: Written, remembered: Mapping[str, Any] | None = None) -> None:
-        """Append a pass whose lists are rows, as `write` does. `remembered`: leave word of this
-        record for the next process, which is told this (JSON)."""
+    def begin_anew(self) -> None:
+        """Let the next record stand by itself, also that of the next process."""
+        self._last = self._of_another = None
+        with self._directory.locked():
+            forget(self._directory.path)
+        self._has_left_word = False
+
+    def append(self, record: Written, remembered: Mapping[str, Any] | None = None) -> bool:
+        """Append a pass whose lists are rows, as `write` does; whether its record stands by itself.
+        `remembered`: leave word of this record for the next process, which is told this (JSON)."""
         now = clock.time()
         last, self._last = self._last, None
         other, self._of_another = self._of_another, None
@@ -122,6 +129,7 @@ class JournalWriter:
             if place.end == 0:
                 self._directory.forget_old(now)
         self._last = record
+        return not goes_on
 
     def _next_place(self, now: float) -> tuple[FileEnd, bool]:
         """Where the next record goes, and whether it goes on from the last one that is known
