@@ -352,12 +352,16 @@ def test_a_damaged_file_is_one_thing_to_mend(doctor):
 
 
 def test_a_file_of_a_later_version(doctor):
-    """Is not called damaged; what to do is said."""
+    """Is not called damaged; what to do is said where it is found, as of one that is none."""
     with closing(sqlite3.connect(doctor.home / "requests.db")) as db:
         db.execute("PRAGMA user_version = 99")
         db.commit()
-    assert "of version 4, found another" in doctor(code=1)["state"][1]
-    assert "move away what is no file of this version" in doctor.remedies["state"]
+    newer = "of version 4, found version 99, as a newer hpc-autoscale writes it: use that one, or move"
+    assert newer in doctor(code=1)["state"][1] and doctor.remedies["state"] is None
+    with closing(sqlite3.connect(doctor.home / "requests.db")) as db:
+        db.execute("PRAGMA user_version = 0")
+        db.execute("CREATE TABLE x (y)")
+    assert "of version 4, found another: move it away" in doctor(code=1)["state"][1]
 
 
 def test_a_file_in_the_place_of_a_directory(doctor):

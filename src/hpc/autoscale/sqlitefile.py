@@ -233,7 +233,11 @@ class SqliteFile:
             return found
         if found == 0 and not db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
             return found
-        raise self.error(f"expected a file of {self.NAME} of version {self.VERSION}, found another")
+        expected = f"expected a file of {self.NAME} of version {self.VERSION}, found"
+        if found > self.VERSION:
+            newer = f"version {found}, as a newer hpc-autoscale writes it: use that one, or"
+            raise self.error(f"{expected} {newer} {self.REMEDY}")
+        raise self.error(f"{expected} another: {self.REMEDY}")
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
