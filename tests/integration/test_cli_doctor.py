@@ -356,7 +356,9 @@ def test_a_file_of_a_later_version(doctor):
     with closing(sqlite3.connect(doctor.home / "requests.db")) as db:
         db.execute("PRAGMA user_version = 99")
         db.commit()
-    newer = "of version 4, found version 99, as a newer hpc-autoscale writes it: use that one, or move"
+    newer = (
+        "of version 4, found version 99, as a newer hpc-autoscale writes it: use that one, or move"
+    )
     assert newer in doctor(code=1)["state"][1] and doctor.remedies["state"] is None
     with closing(sqlite3.connect(doctor.home / "requests.db")) as db:
         db.execute("PRAGMA user_version = 0")

@@ -14,6 +14,7 @@ import pytest
 
 from builders.fake_scheduler import IDLE, cluster, idle_cluster, now, run, scheduler
 from hpc.autoscale.autoscaler import Autoscaler
+from hpc.autoscale.autoscaler.journaling import check_written
 from hpc.autoscale.backoff.causes import FailureKind
 from hpc.autoscale.backoff.law import Backoff
 from hpc.autoscale.ccbindings.errors import Throttled
@@ -462,6 +463,13 @@ def test_a_journal_that_cannot_be_looked_into_fails_no_pass(
         monkeypatch.setattr(os, "listdir", denied)
     found = run(journal={"directory": str(tmp_path / (300 * "x"))} if refused == "name" else {})
     assert (found.errors, len(found.created)) == ((), 1)
+
+
+def test_a_journal_into_which_this_user_may_not_look(tmp_path, monkeypatch):
+    """Is not said to have no pass yet; whoever reads it says what is wrong."""
+    monkeypatch.setattr(os, "listdir", denied)
+    monkeypatch.setattr(os.path, "exists", lambda path: False)
+    check_written(str(tmp_path / "closed" / "journal"))
 
 
 def denied(path):

@@ -157,6 +157,22 @@ def test_a_file_of_another_user(tmp_path, monkeypatch, what):
             made()
 
 
+def test_a_file_where_this_user_may_not_look(tmp_path, monkeypatch):
+    """Is not taken for none: also of the list of before, which would be beside it."""
+    path = tmp_path / "closed" / "requests.db"
+    look = os.stat
+
+    def denied(where, **kwargs):
+        if Path(where).parent == path.parent:
+            raise PermissionError(13, "Permission denied", where)
+        return look(where, **kwargs)
+
+    monkeypatch.setattr(os, "stat", denied)
+    for ask in (lambda: RequestFile(str(path)).rows("SELECT 1"), lambda: RequestLog(path)):
+        with pytest.raises(RequestLogError, match=f"{path}: it cannot be read: Permission denied"):
+            ask()
+
+
 def test_a_history_of_which_the_writer_was_killed(tmp_path):
     """Reading only, it is what it was before, and nothing on the disk changes."""
     path = tmp_path / "nodehistory.db"

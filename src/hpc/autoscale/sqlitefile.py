@@ -19,7 +19,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, unreadable
 
 BUSY_SECONDS = 30.0
 """How long to wait for another process that is writing."""
@@ -39,6 +39,16 @@ def _quoted(path: str) -> str:
     from pathlib import Path
 
     return Path(path).as_uri()
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file. OSError where that is not known, as in a directory into which this
+    user may not look: there `os.path.exists` says that there is none."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last for a NUL in the path
+        return False
+    return True
 
 
 def connect_to_read(path: str) -> sqlite3.Connection:
@@ -171,8 +181,11 @@ class SqliteFile:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file."""
-        return os.path.exists(self.path)
+        """Whether there is a file. The error of this class where this user may not look."""
+        try:
+            return is_there(self.path)
+        except OSError as error:
+            raise self.error(unreadable(error)) from error
 
     def error(self, problem: str) -> AutoscaleError:
         """What to raise when something is wrong with the file."""
@@ -267,17 +280,13 @@ class SqliteFile:
 
 def in_words(error: Exception, path: str) -> str:
     """What SQLite says of a file, and why it cannot be used where SQLite does not say that."""
-    return "; ".join(filter(None, (str(error), _what_is_wrong(path))))
-
-
-def _what_is_wrong(path: str) -> str:
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         return f"there is no directory {folder}"
     if os.path.isdir(path):
         return "it is a directory"
     if os.path.exists(path) and not os.access(path, os.R_OK | os.W_OK):
-        return "this user cannot read and write it"
+        return f"{error}; this user cannot read and write it"
     # the file of a transaction is made beside it
     may_write = os.access(folder, os.W_OK | os.X_OK)
-    return "" if may_write else f"this user cannot write in {folder}"
+    return str(error) if may_write else f"{error}; this user cannot write in {folder}"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpclogging as logging
@@ -62,11 +61,17 @@ def why_none(config: Mapping[str, Any], home: str) -> str:
 def check_written(path: str) -> None:
     """AutoscaleError where no pass was written yet to the journal of a configuration, which is at
     this path. For those who want to see passes; what else is wrong there they find themselves."""
-    with suppress(OSError):
-        if not os.path.exists(path) or (os.path.isdir(path) and not os.listdir(path)):
-            raise AutoscaleError(
-                f"no pass was written yet: the first one begins the journal {os.path.abspath(path)}"
-            )
+    is_empty = False
+    try:
+        is_empty = not os.listdir(path)
+    except FileNotFoundError:
+        is_empty = True
+    except OSError:
+        pass
+    if is_empty:
+        raise AutoscaleError(
+            f"no pass was written yet: the first one begins the journal {os.path.abspath(path)}"
+        )
 
 
 class LoopJournal:

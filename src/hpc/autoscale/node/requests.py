@@ -25,7 +25,7 @@ from hpc.autoscale.config.clusters import qualified, split_name
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.locks import stat_of_process
 from hpc.autoscale.node import clock_set
-from hpc.autoscale.sqlitefile import SqliteFile
+from hpc.autoscale.sqlitefile import SqliteFile, is_there
 from hpc.autoscale.util import random_uuid
 
 if TYPE_CHECKING:
@@ -495,8 +495,11 @@ class RequestLog:
 
     def _take_over(self, old: Path) -> None:
         """Move the ids of a JSON list into the file; a kill in between makes it happen again."""
-        if str(old) == self.path or not old.exists():
-            return
+        try:
+            if str(old) == self.path or not is_there(old):
+                return
+        except OSError as e:
+            raise self._file.error(unreadable(e)) from e
         ids = _read_list(old)
         if ids:
             with self._file.writing() as db:

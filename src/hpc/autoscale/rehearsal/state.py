@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from hpc.autoscale.errors import AutoscaleError, unreadable
 from hpc.autoscale.node.requests import file_of
-from hpc.autoscale.sqlitefile import connect_to_read
+from hpc.autoscale.sqlitefile import connect_to_read, is_there
 from hpc.autoscale.statefiles import REQUESTS, STATE_FILES, STOPS, is_kept, path_of
 
 # What is said of the directory that stands where a file could not be copied.
@@ -87,8 +87,9 @@ class StateCopy:
         kept = [file for file in STATE_FILES if file.key in files]
         copies = {file: self._copy(files[file.key], file.name) for file in kept}
         old = file_of(files[REQUESTS.key]).with_suffix(".json")
-        if old.exists():  # a list of request ids of an earlier version
-            self._copy(str(old), "requests.json")
+        with suppress(OSError):  # which is said of the file itself
+            if is_there(old):  # a list of request ids of an earlier version
+                self._copy(str(old), "requests.json")
         copy = copies.pop(STOPS)
         found: dict[str, Any] = {file.key: copies[file] for file in copies if file.is_named}
         if (config.get("autostop") or {}).get("database"):
@@ -98,13 +99,13 @@ class StateCopy:
     def _copy(self, path: str, name: str) -> str:
         copy = os.path.join(self._directory.name, name)
         self._site[copy] = os.path.abspath(path)
-        if os.path.exists(path):
-            try:
+        try:
+            if is_there(path):
                 _copy_file(path, copy)
-            except OSError as error:
-                # whoever opens the copy is to fail as whoever opens the file would
-                os.makedirs(copy, exist_ok=True)
-                self._unread[copy] = unreadable(error)
+        except OSError as error:
+            # whoever opens the copy is to fail as whoever opens the file would
+            os.makedirs(copy, exist_ok=True)
+            self._unread[copy] = unreadable(error)
         return copy
 
 
