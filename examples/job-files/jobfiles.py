@@ -49,7 +49,12 @@ class JobFiles:
             with _naming(path, set_aside):
                 jobs[path.stem] = {**_read(path), "hostnames": []}
         for host in sorted((self._directory / "running").iterdir()):
-            for path in sorted(host.iterdir()):
+            try:
+                running = sorted(host.iterdir())
+            except NotADirectoryError:
+                set_aside[host.name] = f"{host}: expected the directory of a host, found a file"
+                continue
+            for path in running:
                 # whatever is in the file, something runs on that host
                 job: JobState = {"name": path.stem, "request_cpus": 0}
                 with _naming(path, set_aside):
@@ -95,12 +100,14 @@ class JobFiles:
 
 @contextmanager
 def _naming(path: Path, set_aside: dict[str, str]) -> Iterator[None]:
-    """A file that is no JSON object is set aside; one that is gone has started, or ended, just
-    now."""
+    """A file that is no JSON object, or cannot be read, is set aside; one that is gone has started,
+    or ended, just now."""
     try:
         yield
     except FileNotFoundError:
         pass
+    except OSError as error:
+        set_aside[path.stem] = f"{path}: it cannot be read: {error.strerror}"
     except (ValueError, RecursionError) as error:
         set_aside[path.stem] = f"{path}: {error}"
 

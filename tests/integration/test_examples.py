@@ -304,6 +304,17 @@ def test_job_files_that_are_none_where_something_runs(job_files):
     assert job_files.nodes() == {"execute": 1}
 
 
+def test_what_is_no_file_among_job_files(job_files):
+    """Nor a directory among those of hosts: it is named, and the others are served."""
+    job(job_files, "17", request_cpus=3)
+    (job_files.jobs / "waiting" / "22.json").mkdir()
+    (job_files.jobs / "running" / "README").write_text("no host")
+    code, said = azscale(job_files, "autoscale")
+    assert code == 0 and job_files.nodes() == {"execute": 1}
+    assert "22.json: it cannot be read: Is a directory" in said
+    assert "README: expected the directory of a host, found a file" in said
+
+
 def test_a_directory_of_job_files_that_is_away(job_files):
     """Ends the pass before anything is changed, in one line."""
     job(job_files, "17", request_cpus=3)
