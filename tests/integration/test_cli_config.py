@@ -125,6 +125,19 @@ class=hpc.autoscale.hpclogging.JsonFormatter
 """
 
 
+def test_files_as_seen_from_the_working_directory(check, tmp_path):
+    """Are a warning: a loop and a command in another directory would each have their own."""
+    whole = {"nodehistorydb": str(tmp_path / "x.db"), "lock_file": None, "journal": False}
+    assert check(**whole) == ([], 0)
+    named = {"requests_file": "requests.db", "metrics": {"file": "m.prom"}, "lock_file": "a/lock"}
+    (line,), code = check(**{**whole, **named})
+    said = (
+        "warning: lock_file 'a/lock', requests_file 'requests.db', metrics.file 'm.prom': as seen"
+    )
+    assert code == 0 and line.startswith(said)
+    assert check(**{**whole, "nodehistorydb": ":memory:"}) == ([], 0)
+
+
 def log_file(tmp_path, text=LOG):
     """A configuration whose log is configured by a file with this text."""
     path = tmp_path / "log.conf"

@@ -6,6 +6,7 @@ one can look beyond each. What needs the cluster is looked at when it can be rea
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -25,8 +26,10 @@ from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.default_resources import DefaultResourceError
 from hpc.autoscale.node.default_resources.definition import FromResource
 from hpc.autoscale.node.default_resources.reading import value_from
+from hpc.autoscale.node.nodehistory.dbfile import MEMORY
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.nodemanager.policies import configured_policy
+from hpc.autoscale.statefiles import STATE_FILES
 
 Config = dict[str, Any]
 
@@ -34,6 +37,9 @@ BY_ITS_CODE = ("driver: importing ", "driver: making ")
 """How the texts of errors begin that the code of a driver raises before there is a driver."""
 
 _OF_A_LOG_FILE = "correct the file, name another with logging.config_file, or take the key out"
+
+
+_FILES_OF_SECTIONS = ("journal.directory", "metrics.file", "metrics.health_file")
 
 
 class Finding(NamedTuple):
@@ -89,6 +95,7 @@ def check_alone(path: str, commands: Iterable[str]) -> Iterator[Finding]:
     if not any(finding.is_error for finding in errors):
         yield from (Finding(False, text) for text in unknown_commands(config, commands))
         yield from (Finding(False, text, "") for text in short_secrets(config))
+        yield from (Finding(False, text, "") for text in _relative_paths(config))
 
 
 def _remedy_of_file(error: ConfigurationException) -> str | None:
@@ -98,6 +105,23 @@ def _remedy_of_file(error: ConfigurationException) -> str | None:
     if isinstance(error.__cause__, OSError):
         return "let the user that runs azscale read the file, or name another one with -c"
     return None
+
+
+def _relative_paths(config: Config) -> Iterator[str]:
+    """Files of passes that are others for whoever is in another directory."""
+    state = [file.key for file in STATE_FILES if file.is_named]
+    relative = []
+    for key in ("lock_file", "lock_path", *state, *_FILES_OF_SECTIONS):
+        section, _, name = key.rpartition(".")
+        values = (config.get(section) or {}) if section else config
+        path = values.get(name) if isinstance(values, dict) else None
+        if path and isinstance(path, str) and path != MEMORY and not os.path.isabs(path):
+            relative.append(f"{key} {path!r}")
+    if relative:
+        yield (
+            f"{', '.join(relative)}: as seen from the working directory, which is another one for"
+            " cron, for a service and for who types a command: expected the whole path"
+        )
 
 
 def _in_weights(config: Config) -> Iterator[str]:
