@@ -393,6 +393,10 @@ def test_a_journal_that_another_user_wrote_last(doctor, monkeypatch):
     verdict, text = doctor(journal={})["files"]
     assert verdict == "warning" and text.startswith(f"journal: this user cannot write {file}; ")
     assert doctor.remedies["files"] == "give it to the user that runs azscale"
+    closed = (str(file.parent), os.R_OK)
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != closed and may(path, mode))
+    verdict, text = doctor(journal={})["files"]
+    assert verdict == "warning" and f"journal: this user cannot look into {file.parent}; " in text
 
 
 def test_a_directory_in_the_place_of_figures(doctor):

@@ -227,6 +227,8 @@ def _unwritten(site: Site) -> Iterator[tuple[str, str, str | None]]:
         in_its_place = os.path.exists(place) and not os.path.isdir(place)
         to_do = f"move that away, or name a directory with {key}" if in_its_place else None
         yield key, problem, to_do
+    elif os.path.exists(place) and not os.access(place, os.R_OK):
+        yield key, f"this user cannot look into {place}", None
     elif (newest := Directory(place).newest()) and _is_not_ours(newest.path):
         yield key, f"this user cannot write {newest.path}", "give it to the user that runs azscale"
 
