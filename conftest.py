@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import logging
 import os
 import pkgutil
 import signal
@@ -40,6 +41,7 @@ REPEATED = {
     "test_gangs_over_http",
     "test_growth_counts",
     "test_history_trouble",
+    "test_hosts_never_reported",
     "test_hosts_without_work",
     "test_hpcq_conformance",
     "test_jetpack_dynamic",
@@ -153,9 +155,11 @@ def pytest_terminal_summary(terminalreporter):
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind():
-    """Put back whatever a test has changed for the whole process."""
+    """Put back whatever a test has changed for the whole process, and what is logged in it."""
+    level = logging.root.level
     with a_process_of_its_own():
         yield
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="module")
