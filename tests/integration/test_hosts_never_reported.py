@@ -107,6 +107,27 @@ def test_nodes_of_request_sets_need_not_be_known(site):
     assert site.names() == ["htc-1", "htc-2"]
 
 
+def test_what_request_sets_wanted_is_no_failure_when_they_want_it_no_more(tmp_path):
+    """Nor does it keep them from having it again at once; no host of it was ever to be reported."""
+    arrays = {"htc": {"machine_types": [F2]}, "viz": {"machine_types": [F2]}}
+    with a_site(tmp_path, arrays) as site:
+
+        def hosts():
+            arrays_of = {node.get("Hostname"): node["Template"] for node in site.nodes()}
+            return [each for each in site.hosts_with(2, 2) if arrays_of[each.name] == "htc"]
+
+        site.new_hosts = hosts
+        site.want(1, **{"node.nodearray": "htc"})
+        site.wanted = [{"Name": "viz", "TargetCount": 3}]
+        passes(site, 8)
+        site.wanted = []
+        passes(site, 3)
+        assert site.names() == ["htc-1"]
+        site.wanted = [{"Name": "viz", "TargetCount": 3}]
+        passes(site, 1)
+        assert len(site.names("viz")) == 3
+
+
 def test_explain_says_that_the_scheduler_does_not_report_it(site):
     """While work is counted on it, and when it gets none any more."""
 

@@ -259,8 +259,8 @@ class Pass:
         self._leaving = Leaving(calculator.node_history, nodes, self.faults)
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
-        unregistered = self._unregistered.to_close(nodes, self._jobs)
         holds = calculator.node_mgr.holds
+        unregistered = self._unregistered.to_close(nodes, self._jobs, holds)
         if holds is not None:
             holds.overdue(self._late)
             if watched := holds.watched():

@@ -8,12 +8,13 @@ if it knew them; so they get no work, and go as idle ones do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.autoscaler.faults import Faults, name_of
 from hpc.autoscale.autoscaler.learning import node_names
 from hpc.autoscale.autoscaler.witness import Witness
+from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import Facts, is_taken_back
@@ -33,13 +34,19 @@ class Unregistered:
         self._config, self._faults, self._witness, self._facts = config, faults, witness, facts
         self._elsewhere: Collection[str] = ()
 
-    def to_close(self, nodes: Sequence[Node], jobs: Iterable[object]) -> Sequence[Node]:
+    def to_close(
+        self, nodes: Sequence[Node], jobs: Iterable[object], holds: Holds | None
+    ) -> Sequence[Node]:
         """Those of the nodes that the scheduler would report if it knew them, as it reports others,
-        which is noted. `jobs` of request sets want nodes that no scheduler need know."""
+        which is noted. `jobs` of request sets want nodes that no scheduler need know: the holds
+        are told, as these are no failures either when nobody wants them any more."""
         self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
+        late = self._late(nodes)
+        if holds is not None:
+            holds.need_no_host(node for node in late if node.nodearray in self._elsewhere)
         if not (self._witness.found.is_complete and self._witness.joined):
             return []
-        found = [node for node in self._among(nodes) if not node.assignments]
+        found = [node for node in self._of_scheduler(late) if not node.assignments]
         if found:
             self._faults.note(
                 f"{shorten(node_names(found))}: ready, and not reported by the scheduler within"
@@ -52,7 +59,8 @@ class Unregistered:
     ) -> None:
         """Note those of the nodes that work is counted on, and that are not among the names of
         those that the driver lets in: the work waits there, and they are paid for."""
-        found = [n for n in self._among(nodes) if n.assignments and n.name not in let_in]
+        late = self._of_scheduler(self._late(nodes))
+        found = [node for node in late if node.assignments and node.name not in let_in]
         if found:
             self._faults.note(
                 f"{name_of(driver.add_nodes_to_cluster)}: did not let in"
@@ -60,8 +68,13 @@ class Unregistered:
                 " is ready and work is counted on"
             )
 
-    def _among(self, nodes: Sequence[Node]) -> list[Node]:
-        """Those of the nodes; none where hosts without work are not reported."""
+    def _of_scheduler(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """Those of the nodes that are not for request sets."""
+        return (node for node in nodes if node.nodearray not in self._elsewhere)
+
+    def _late(self, nodes: Sequence[Node]) -> list[Node]:
+        """Those of the nodes, also for request sets, that are ready and were not reported within
+        their boot timeout; none where hosts without work are not reported."""
         if not self._witness.expects_idle:
             return []
         known = self._witness.joined
@@ -72,7 +85,6 @@ class Unregistered:
             and node.managed
             and node.state in READY_STATES
             and not is_taken_back(node)
-            and node.nodearray not in self._elsewhere
             and self._is_late(node)
         ]
 

@@ -478,7 +478,19 @@ class Holds:
     def never_heard(self, nodes: Iterable[Node]) -> None:
         """Nodes that are up and whose hosts the scheduler does not report in time; each of those
         that are watched counts once."""
-        self._all_failed(nodes, FailureKind.HOST, "the scheduler has never reported them")
+        watched = self.watched()
+        late = [each for each in nodes if str(each.delayed_node_id.node_id) in watched]
+        self._all_failed(late, FailureKind.HOST, "the scheduler has never reported them")
+
+    def need_no_host(self, nodes: Iterable[Node]) -> None:
+        """Nodes that are up and that no scheduler need know: what it says of their hosts is
+        watched no longer."""
+        watched = self.watched()
+        for each in nodes:
+            if (node_id := str(each.delayed_node_id.node_id)) in watched:
+                fit = self._memory.boots[node_id]._replace(is_fit=True)
+                self._note_boot(node_id, fit if each.spot else None)
+        self._save()
 
     def _all_failed(self, nodes: Iterable[Node], kind: FailureKind, message: str) -> None:
         now = clock.time()
