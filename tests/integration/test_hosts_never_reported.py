@@ -128,6 +128,23 @@ def test_what_request_sets_wanted_is_no_failure_when_they_want_it_no_more(tmp_pa
         assert len(site.names("viz")) == 3
 
 
+def test_a_node_that_the_scheduler_let_go_and_that_was_not_deleted_is_taken_back(site):
+    """The scheduler is down in the middle of a pass. That it does not report the host then is what
+    it was asked for."""
+    site.silent = set()
+    passes(site, 8)
+    site.want(1)
+    passes(site, 1)
+    hosts, answers = site.new_hosts, [site.new_hosts]
+    site.new_hosts = lambda: answers.pop()()  # which fails when it is asked again
+    (halted,) = passes(site, 1)
+    assert (halted.drained, halted.deleted) == (("htc-2",), ())
+    site.new_hosts, site.silent = hosts, {"htc-2"}
+    site.want(2)
+    (last,) = passes(site, 1)
+    assert (last.undrained, last.created, last.notes) == (("htc-2",), (), ())
+
+
 def test_explain_says_that_the_scheduler_does_not_report_it(site):
     """While work is counted on it, and when it gets none any more."""
 

@@ -45,6 +45,10 @@ class Leaving:
         known = self._known.get(str(key_of(node)))
         return DrainState.ACTIVE if known is None else known.state
 
+    def is_active(self, node: Node) -> bool:
+        """Whether a node is not on its way out."""
+        return self.state_of(node) is DrainState.ACTIVE
+
     def is_kept(self, node: Node) -> bool:
         """Whether a node that is to go may stay for ever: the scheduler has not let it go for long,
         or CycleCloud was told to delete it and has not."""

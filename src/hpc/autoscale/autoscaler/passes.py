@@ -260,7 +260,7 @@ class Pass:
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
         holds = calculator.node_mgr.holds
-        unregistered = self._unregistered.to_close(nodes, self._jobs, holds)
+        unregistered = self._unregistered.to_close(nodes, self._leaving, self._jobs, holds)
         if holds is not None:
             holds.overdue(self._late)
             if watched := holds.watched():

@@ -13,6 +13,7 @@ from typing import Any
 
 from hpc.autoscale.autoscaler.faults import Faults, name_of
 from hpc.autoscale.autoscaler.learning import node_names
+from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.hpctypes import READY_STATES
@@ -35,13 +36,18 @@ class Unregistered:
         self._elsewhere: Collection[str] = ()
 
     def to_close(
-        self, nodes: Sequence[Node], jobs: Iterable[object], holds: Holds | None
+        self,
+        nodes: Sequence[Node],
+        leaving: Leaving,
+        jobs: Iterable[object],
+        holds: Holds | None,
     ) -> Sequence[Node]:
         """Those of the nodes that the scheduler would report if it knew them, as it reports others,
-        which is noted. `jobs` of request sets want nodes that no scheduler need know: the holds
-        are told, as these are no failures either when nobody wants them any more."""
+        which is noted. It has let those go that are `leaving`, which may be wanted again. `jobs` of
+        request sets want nodes that no scheduler need know: the holds are told, as these are no
+        failures either when nobody wants them any more."""
         self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
-        late = self._late(nodes)
+        late = [each for each in self._late(nodes) if leaving.is_active(each)]
         if holds is not None:
             holds.need_no_host(node for node in late if node.nodearray in self._elsewhere)
         if not (self._witness.found.is_complete and self._witness.joined):
