@@ -107,6 +107,19 @@ def test_nodes_of_request_sets_need_not_be_known(site):
     assert site.names() == ["htc-1", "htc-2"]
 
 
+def test_a_node_that_is_kept_does_not_keep_others_from_being_tried(site):
+    """Somebody keeps one alive, to look at it: what is wrong with its host is known."""
+    site.silent = {f"htc-{number}" for number in range(2, 6)}
+    site.want(3)
+    passes(site, 7)
+    site.simulator.cluster("c").edit("htc-2", KeepAlive=True)
+    passes(site, 9)
+    assert site.names() == ["htc-1", "htc-2"]
+    site.silent = {"htc-2"}
+    passes(site, 9)
+    assert site.names() == ["htc-1", "htc-2", "htc-3", "htc-4"]
+
+
 def test_what_request_sets_wanted_is_no_failure_when_they_want_it_no_more(tmp_path):
     """Nor does it keep them from having it again at once; no host of it was ever to be reported."""
     arrays = {"htc": {"machine_types": [F2]}, "viz": {"machine_types": [F2]}}

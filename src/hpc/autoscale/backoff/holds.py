@@ -345,14 +345,14 @@ class Holds:
     ) -> Counter[Subject]:
         """How many nodes will show, for each subject in back-off, whether it is well: those that
         have no VM yet, where it is about single nodes those that boot, and where it is about hosts
-        those that are up and whose hosts have taken no work yet."""
+        those that are up and of whose hosts nobody knows yet whether they take work."""
         coming: Counter[Subject] = Counter()
         for record in listed.booting:
             for about, cause in self._resting(record, by_place):
                 is_early = record["Status"] in WITHOUT_A_VM
                 coming[about] += is_early or cause in law.OF_SINGLE_NODES
         for boot in self._memory.boots.values():
-            if boot.up_at and not boot.is_fit:
+            if boot.up_at and not (boot.is_fit or boot.has_failed):
                 for about, cause in self._resting(boot.record, by_place):
                     coming[about] += cause is FailureKind.HOST
         return coming
