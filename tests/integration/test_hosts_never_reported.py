@@ -7,11 +7,13 @@ from contextlib import closing
 import pytest
 
 from builders.failing_cloud import F2, a_site
+from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.backoff.file import BackoffFile
 from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.journal import Journal
 from hpc.autoscale.node.nodehistory import dbfile
+from hpc.autoscale.node.nodemanager import new_node_manager
 from hpc.autoscale.replaying import Replay
 
 ARRAYS = {"htc": {"machine_types": [F2]}}
@@ -118,6 +120,25 @@ def test_a_node_that_is_kept_does_not_keep_others_from_being_tried(site):
     site.silent = {"htc-2"}
     passes(site, 9)
     assert site.names() == ["htc-1", "htc-2", "htc-3", "htc-4"]
+
+
+def test_hosts_of_nodes_that_are_gone_say_nothing_of_those_that_are_there(site):
+    """In a loop that goes on as in one that is started anew: the scheduler reports no other node
+    now."""
+    site.want(1)
+    site.silent = set()
+    loop = Autoscaler({**site.config, **TIMEOUTS}, site.new_driver)
+    for _ in range(3):
+        loop.run_once()
+        site.wait(300)
+    node_mgr = new_node_manager(site.config)
+    node_mgr.delete(node_mgr.get_nodes())
+    site.silent = {"htc-1", "htc-2", "htc-3"}
+    made = []
+    for _ in range(12):
+        made += loop.run_once().created
+        site.wait(300)
+    assert len(made) == 1
 
 
 def test_what_request_sets_wanted_is_no_failure_when_they_want_it_no_more(tmp_path):

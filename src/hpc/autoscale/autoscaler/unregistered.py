@@ -18,7 +18,7 @@ from hpc.autoscale.autoscaler.witness import Witness
 from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.driver import SchedulerDriver
-from hpc.autoscale.node.guards import Facts, is_taken_back
+from hpc.autoscale.node.guards import Facts, is_taken_back, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_ids_of
 from hpc.autoscale.plaintext import shorten
@@ -50,7 +50,9 @@ class Unregistered:
         late = [each for each in self._late(nodes) if leaving.is_active(each)]
         if holds is not None:
             holds.need_no_host(node for node in late if node.nodearray in self._elsewhere)
-        if not (self._witness.found.is_complete and self._witness.joined):
+        known = self._witness.joined
+        reports_others = self._witness.found.is_complete and any(key_of(n) in known for n in nodes)
+        if not reports_others:
             return []
         found = [node for node in self._of_scheduler(late) if not node.assignments]
         if found:
