@@ -122,6 +122,15 @@ def test_a_node_that_is_kept_does_not_keep_others_from_being_tried(site):
     assert site.names() == ["htc-1", "htc-2", "htc-3", "htc-4"]
 
 
+def test_a_node_that_is_kept_alive_is_no_note_of_every_pass(site):
+    """As a login node, which is none of the scheduler's."""
+    passes(site, 3)
+    site.simulator.cluster("c").edit("htc-1", KeepAlive=True)
+    passes(site, 5)
+    assert [each.notes for each in passes(site, 3)] == [()] * 3
+    assert site.names() == ["htc-1", "htc-2", "htc-3"]
+
+
 def test_hosts_of_nodes_that_are_gone_say_nothing_of_those_that_are_there(site):
     """In a loop that goes on as in one that is started anew: the scheduler reports no other node
     now."""

@@ -55,9 +55,10 @@ class Unregistered:
         if not reports_others:
             return []
         found = [node for node in self._of_scheduler(late) if not node.assignments]
-        if found:
+        # who keeps one alive knows of it, as of a login node
+        if noted := [node for node in found if not node.keep_alive]:
             self._faults.note(
-                f"{shorten(node_names(found))}: ready, and not reported by the scheduler within"
+                f"{shorten(node_names(noted))}: ready, and not reported by the scheduler within"
                 " the boot timeout, and gets no work"
             )
         return found
