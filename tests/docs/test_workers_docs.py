@@ -30,6 +30,14 @@ def test_the_driver(tmp_path, monkeypatch):
     assert len(summary.requested) == 100
 
 
+def test_the_driver_reports_hosts_without_work_too():
+    """As it has to, unless the configuration says otherwise."""
+    names = {}
+    run("1000 workers on 100 nodes", names)
+    _, hosts = names["MyQueue"]()._read_jobs_and_nodes({})
+    assert sorted(len(host.assignments) for host in hosts) == [0, 1]
+
+
 def test_half_an_hour():
     """The number of workers is that of the text."""
     names = {}
