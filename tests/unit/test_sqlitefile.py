@@ -13,7 +13,7 @@ import pytest
 from builders.fake_scheduler import raising
 from builders.processes import python
 from hpc.autoscale.errors import AutoscaleError
-from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
+from hpc.autoscale.node.nodehistory import SQLiteNodeHistory, dbfile
 from hpc.autoscale.node.requests import RequestFile, RequestLog, RequestLogError
 from hpc.autoscale.sqlitefile import KEPT_OPEN, connect_to_read
 
@@ -155,6 +155,19 @@ def test_a_file_of_another_user(tmp_path, monkeypatch, what):
     for made in (lambda: RequestFile(str(path)).rows("SELECT 1"), lambda: SQLiteNodeHistory(path)):
         with pytest.raises(AutoscaleError, match=f"{path}: {unable}; this user cannot {said}$"):
             made()
+
+
+def test_a_file_that_is_locked_is_not_said_to_be_another_users(tmp_path, monkeypatch):
+    """Whoever only reads need not be able to write."""
+    path = tmp_path / "nodehistory.db"
+    SQLiteNodeHistory(path).close()
+    monkeypatch.setattr(dbfile, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(os, "access", lambda where, mode: not mode & os.W_OK)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(AutoscaleError, match=r"database is locked$"):
+            SQLiteNodeHistory(path).read()
+        other.rollback()
 
 
 def test_a_file_where_this_user_may_not_look(tmp_path, monkeypatch):

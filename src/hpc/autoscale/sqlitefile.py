@@ -21,6 +21,11 @@ from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError, unreadable
 
+_OF_THE_PLACE = frozenset(
+    {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY}
+)
+"""Codes of errors that may come from where a file is, and from who may use it."""
+
 BUSY_SECONDS = 30.0
 """How long to wait for another process that is writing."""
 
@@ -279,7 +284,11 @@ class SqliteFile:
 
 
 def in_words(error: Exception, path: str) -> str:
-    """What SQLite says of a file, and why it cannot be used where SQLite does not say that."""
+    """What SQLite says of a file, and why it cannot be used where SQLite does not say that. An
+    error of another kind, as of a file that is locked, has nothing to do with what a user may."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF not in _OF_THE_PLACE:
+        return str(error)
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         return f"there is no directory {folder}"
