@@ -47,12 +47,14 @@ class Unregistered:
         request sets want nodes that no scheduler need know: the holds are told, as these are no
         failures either when nobody wants them any more."""
         self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
+        known = self._witness.joined
+        is_heard = bool(known) and any(key_of(node) in known for node in nodes)
+        if not (is_heard or self._elsewhere):
+            return []
         late = [each for each in self._late(nodes) if leaving.is_active(each)]
         if holds is not None:
             holds.need_no_host(node for node in late if node.nodearray in self._elsewhere)
-        known = self._witness.joined
-        reports_others = self._witness.found.is_complete and any(key_of(n) in known for n in nodes)
-        if not reports_others:
+        if not (is_heard and self._witness.found.is_complete):
             return []
         found = [node for node in self._of_scheduler(late) if not node.assignments]
         # who keeps one alive knows of it, as of a login node
