@@ -13,7 +13,12 @@ from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.backoff.holds import facts_of
 from hpc.autoscale.backoff.subjects import Reach, read_subject, subject
 from hpc.autoscale.ccbindings import models, new_cluster_bindings
-from hpc.autoscale.ccbindings.errors import ClusterAway, CycleCloudError, InvalidSelection
+from hpc.autoscale.ccbindings.errors import (
+    ClusterAway,
+    CycleCloudError,
+    InvalidSelection,
+    OperationNotFound,
+)
 from hpc.autoscale.ccbindings.lastseen import LastSeen, Look
 from hpc.autoscale.ccbindings.mock import MockClusterBinding
 from hpc.autoscale.ccbindings.several import Member, SeveralClusters
@@ -72,6 +77,12 @@ def several(pair, seen=None):
     return SeveralClusters([Member(name, binding) for name, binding in pair.items()], seen)
 
 
+def look(binding):
+    """The clusters as a manager reads them, with nothing against what they list."""
+    binding.get_cluster_status()
+    return binding.as_read()
+
+
 def test_nothing_of_two_clusters_has_one_name(pair):
     """Nodes, their ids, nodearrays and buckets."""
     binding = several(pair)
@@ -127,7 +138,7 @@ def test_what_may_be_of_either_is_sent_to_none(pair, given, said):
 def test_a_cluster_that_does_not_answer_is_shown_as_it_was(pair):
     """Its nodes in a state of their own, its buckets unusable; it is sent nothing."""
     seen = LastSeen()
-    several(pair, seen).get_cluster_status()
+    look(several(pair, seen))
     pair["west"].error = CycleCloudError("no answer")
     binding = several(pair, seen)
     status = binding.get_cluster_status()
@@ -256,25 +267,42 @@ def test_nobody_waits_for_one_that_hangs():
     never.set()
 
 
-def test_a_listing_that_is_too_old_sets_one_cluster_aside(pair, monkeypatch):
-    """It lacks a node that the server says it made; the others' listings are believed."""
+@pytest.mark.parametrize("knows_the_create", [True, False])
+def test_a_listing_that_is_too_old_sets_one_cluster_aside(pair, monkeypatch, knows_the_create):
+    """It lacks all nodes, also one that the server has made. What was there before is shown on, by
+    later passes too, and the others' listings are believed."""
+    seen, place = LastSeen(), ""
+    look(several(pair, seen))
     made = {"Name": "htc-9", "NodeId": "new", "RequestId": "r", "TargetState": "Started"}
-    listed = pair["west"].get_nodes
+    seen.note("west", place, [made])
 
     def get_nodes(operation_id=None, request_id=None):
-        return models.NodeList(nodes=[made]) if request_id else listed()
+        if request_id and not knows_the_create:
+            raise OperationNotFound("url", 404, "unknown")
+        return models.NodeList(nodes=[made] if request_id else [])
 
     monkeypatch.setattr(pair["west"], "get_nodes", get_nodes)
-    binding, log = several(pair), RequestLog()
-    before = [Made("west/r", binding.where, 1, frozenset(["west/new"]), clock.time())]
+    for _ in range(2):
+        binding, log = several(pair, seen), RequestLog()
+        before = [Made("west/r", binding.where, 1, frozenset(["west/new"]), clock.time())]
+        binding.get_cluster_status()
+        operations.check_made(binding, log, before, binding.get_nodes().nodes, within=60)
+        assert (list(binding.away), binding.never_read) == (["west"], ())
+        status, listing = binding.as_read()
+        states = {record["Name"]: record.get("Status") for record in listing.nodes}
+        assert states["east/htc-1"] == "Started"
+        assert states["west/htc-1"] == states["west/htc-9"] == "Unreachable"
+        assert [array.buckets[0].valid for array in status.nodearrays] == [True, False]
+
+
+def test_a_listing_that_is_too_old_is_no_knowledge(pair, monkeypatch):
+    """Where it is the first that was read, nobody knows what the cluster has."""
+    monkeypatch.setattr(pair["west"], "get_nodes", lambda **_: models.NodeList(nodes=[]))
+    binding = several(pair)
     binding.get_cluster_status()
-    operations.check_made(binding, log, before, binding.get_nodes().nodes, within=60)
-    assert list(binding.away) == ["west"]
-    status, listing = binding.as_read()
-    states = {record["Name"]: record.get("Status") for record in listing.nodes}
-    assert states["east/htc-1"] == "Started"
-    assert states["west/htc-1"] == states["west/htc-9"] == "Unreachable"
-    assert [array.buckets[0].valid for array in status.nodearrays] == [True, False]
+    binding.set_aside("west", CycleCloudError("it lacks a node"))
+    assert binding.never_read == ("west",)
+    assert [record["Name"] for record in binding.as_read()[1].nodes] == ["east/htc-1"]
 
 
 def test_a_removal_that_fails_in_one_cluster_is_told_of_its_nodes(pair):

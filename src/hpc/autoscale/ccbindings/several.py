@@ -81,8 +81,8 @@ class SeveralStatus(ClusterStatus):
 class SeveralClusters(SelectingBinding):
     """The clusters of `members`, as one, for one pass.
 
-    `away`: why clusters are set aside, a sentence each, by name. `never_read`: those of them of
-    which nobody knows what they had. ClusterAway where a call needs a cluster that is set aside.
+    `away`: why clusters are set aside, a sentence each, by name. ClusterAway where a call needs a
+    cluster that is set aside.
     """
 
     def __init__(self, members: Iterable[Member], seen: LastSeen | None = None) -> None:
@@ -93,7 +93,6 @@ class SeveralClusters(SelectingBinding):
         # clusters that are another one of them, under another address
         self._doubles: set[str] = set()
         self.away: dict[str, str] = {}
-        self.never_read: tuple[str, ...] = ()
         for member in self._members.values():
             if isinstance(member.binding, Exception):
                 self.set_aside(member.name, member.binding)
@@ -107,6 +106,12 @@ class SeveralClusters(SelectingBinding):
     def where(self) -> str:
         """The clusters, for messages."""
         return f"clusters {self.cluster_name}"
+
+    @property
+    def never_read(self) -> tuple[str, ...]:
+        """Those of the clusters that are set aside of which nobody knows what they had."""
+        away = (name for name in self.away if name not in self._doubles)
+        return tuple(name for name in away if self._last(name) is None)
 
     @property
     def members(self) -> dict[str, str]:
@@ -143,7 +148,11 @@ class SeveralClusters(SelectingBinding):
         return self._united(nodes)
 
     def as_read(self) -> tuple[ClusterStatus, NodeList]:
-        """Status and listing as they were read last, without what was set aside since then."""
+        """Status and listing as they were read last, without what was set aside since then. What is
+        left is believed, and remembered."""
+        for name, answer in self._answers.items():
+            if name not in self.away:
+                self._seen.keep(name, self._members[name].place, answer)
         return self._united(False), NodeList(nodes=self._records())
 
     def _united(self, nodes: bool) -> ClusterStatus:
@@ -199,12 +208,6 @@ class SeveralClusters(SelectingBinding):
             else:
                 self._answers[name] = found
         self._set_doubles_aside()
-        for name in self._members:
-            # a status lists the nodes in use only
-            if name not in self.away and not nodes:
-                self._seen.keep(name, self._members[name].place, self._answers[name])
-        unread = (name for name in self.away if self._last(name) is None)
-        self.never_read = tuple(name for name in unread if name not in self._doubles)
         self._listing_is_new = not nodes
 
     def _set_doubles_aside(self) -> None:

@@ -100,6 +100,8 @@ class RecordedBinding(RefusingBinding):
 class RecordedClusters(RecordedBinding, SeveralClusters):
     """Several clusters at a pass. Those that did not answer when it looked first are set aside."""
 
+    never_read: tuple[str, ...] = ()
+
     def __init__(self, record: PassRecord) -> None:
         RecordedBinding.__init__(self, record)
         cluster = record.doors["cluster"]

@@ -219,6 +219,8 @@ class JournalClusters(JournalBinding, SeveralClusters):
     """Several clusters as a record has them; those that were set aside are, after the same
     question as then."""
 
+    never_read: tuple[str, ...] = ()
+
     def __init__(self, tape: Tape) -> None:
         JournalBinding.__init__(self, tape)
         cluster = tape.record.doors["cluster"]

@@ -547,9 +547,9 @@ def read_cluster(
     if requests is not None:
         within = parse_boot_timeout(config)
         operations.check_made(binding, requests, made, listing.nodes or [], within)
-        as_read = getattr(binding, "as_read", None)
-        if as_read is not None:  # one of several clusters may be set aside by now
-            status, listing = as_read()
+    as_read = getattr(binding, "as_read", None)
+    if as_read is not None:  # one of several clusters may be set aside by now
+        status, listing = as_read()
     dynamic = DynamicArrays(arrays, (str(array.name) for array in status.nodearrays or ()))
     built = Built(config, status, listing.nodes or [], dynamic)
     built.problems[:0] = unread
