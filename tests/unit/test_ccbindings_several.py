@@ -288,6 +288,7 @@ def test_a_listing_that_is_too_old_sets_one_cluster_aside(pair, monkeypatch, kno
         binding.get_cluster_status()
         operations.check_made(binding, log, before, binding.get_nodes().nodes, within=60)
         assert (list(binding.away), binding.never_read) == (["west"], ())
+        assert "cluster west: its node listing is no evidence" in binding.away["west"]
         status, listing = binding.as_read()
         states = {record["Name"]: record.get("Status") for record in listing.nodes}
         assert states["east/htc-1"] == "Started"

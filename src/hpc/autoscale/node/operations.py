@@ -322,8 +322,9 @@ def check_made(
         believed = OLD_SECONDS if found is not None else within
         missing = (made.node_ids if found is None else there) - ids
         if missing and abs(now - made.begun) <= believed:
+            cluster, _ = split_name(made.request_id)
             error = InconsistentStatus(
-                binding.cluster_name,
+                cluster or binding.cluster_name,
                 [
                     f"the nodes reply lacks {counted(len(missing), 'node')} of request id"
                     f" {made.request_id}, made {now - made.begun:.0f} seconds ago: it is older than"
@@ -331,7 +332,6 @@ def check_made(
                     f" {made.begun + believed - now:.0f} seconds"
                 ],
             )
-            cluster, _ = split_name(made.request_id)
             set_aside = getattr(binding, "set_aside", None)
             if not (cluster and set_aside):
                 raise error
