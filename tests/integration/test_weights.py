@@ -235,6 +235,19 @@ def test_prices_of_the_catalogue_do_for_the_regions_that_it_has(site):
     assert "127.0.0.1:1" in found.problem
 
 
+def test_prices_in_two_currencies_are_not_compared(site, server):
+    """A service in yen that falls silent leaves dollars of the catalogue for the last region, of
+    which nothing is known then."""
+    item = {"type": "Consumption", "currencyCode": "JPY", "meterName": "F4s v2", "retailPrice": 30}
+    server.on("GET", "/prices", Answer(body={"Items": [item]}), Answer(body={"Items": [item]}))
+    server.on("GET", "/prices", Answer(status=503, headers={"Retry-After": "9999"}))
+    site.config["cost"]["prices_url"] = f"{server.url}/prices"
+    regions = ["eastus", "northeurope", "southcentralus"]
+    found = site.now(provider="price", regions=regions, spot=False)
+    assert (found.problem, found.unknown) == ("", ("southcentralus",))
+    assert len(set(found.weights.values())) == 1
+
+
 def prices_of(site, region):
     """What the simulator says something costs."""
     query = f"$filter=armRegionName eq '{region}' and armSkuName eq '{F4}'"

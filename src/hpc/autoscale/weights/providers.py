@@ -9,8 +9,10 @@ of the group `hpc.autoscale.weights`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Protocol
 
 from hpc.autoscale import hpctypes as ht
@@ -85,8 +87,9 @@ def _best(weights: Iterable[float | None]) -> float | None:
 
 def price(question: WeightQuestion) -> Answer:
     """(1 / price) to the power of `exponent`: the price of a vCPU for an hour, in the size where
-    that is least; the cheapest region has 1. PriceServiceUnavailable where the service cannot be
-    asked and the catalogue has no price of any region."""
+    that is least; the cheapest region has 1. Prices in another currency than that of most are not
+    heeded, as those of the catalogue beside a service that has others. PriceServiceUnavailable
+    where the service cannot be asked and the catalogue has no price of any region."""
     _require_sizes(question, "price")
     # takes long to import
     from hpc.autoscale.cost.azurecost import azurecost
@@ -96,34 +99,32 @@ def price(question: WeightQuestion) -> Answer:
     cluster = question.config.get("cluster_name") or "-"
     costs = azurecost({**question.config, "cluster_name": cluster})
     outages: list[PriceServiceUnavailable] = []
-
-    def of(region: str, size: str) -> float | None:
+    currencies: Counter[str] = Counter()
+    quotes: list[tuple[str, str, float]] = []
+    for region, size in product(question.regions, question.sizes):
         cores = vm_sizes.get_aux_vm_size_info(ht.Location(region), ht.VMSize(size)).vcpu_count
         try:
-            rate = costs.get_job(size, region, question.spot).rate
+            quoted = costs.get_job(size, region, question.spot)
         except PriceUnknown:
-            return None
+            continue
         except PriceServiceUnavailable as outage:  # and the catalogue does not have this one
             outages.append(outage)
-            return None
-        return rate / cores if rate and cores > 0 else None
-
-    prices = {
-        region: min(
-            (each for size in question.sizes if (each := of(region, size)) is not None),
-            default=None,
-        )
-        for region in question.regions
-    }
-    known = [each for each in prices.values() if each is not None]
-    if outages and not known:
+            continue
+        if quoted.rate and cores > 0:
+            currency = quoted.currency.upper()
+            currencies[currency] += 1
+            quotes.append((region, currency, quoted.rate / cores))
+    if outages and not quotes:
         raise outages[0]
+    usual = currencies.most_common(1)
+    prices: dict[str, float] = {}
+    for region, currency, each in quotes:
+        if currency == usual[0][0]:
+            prices[region] = min(each, prices.get(region, each))
     given = question.settings.get("exponent")
     exponent = 1.0 if given is None else float(given)  # with 0 all regions are alike
-    return {
-        region: None if each is None else (min(known) / each) ** exponent
-        for region, each in prices.items()
-    }
+    least = min(prices.values(), default=0.0)
+    return {region: (least / each) ** exponent for region, each in prices.items()}
 
 
 def _require_sizes(question: WeightQuestion, name: str) -> None:
