@@ -399,6 +399,20 @@ def test_a_journal_that_another_user_wrote_last(doctor, monkeypatch):
     assert verdict == "warning" and f"journal: this user cannot look into {file.parent}; " in text
 
 
+@pytest.mark.parametrize(("name", "code"), [("backoff.db", 0), ("on-premises.db", 1)])
+def test_what_is_remembered_in_a_file_of_another_user(doctor, monkeypatch, name, code):
+    """No pass can write it. Without that of hosts on premises it starts no worker."""
+    file = doctor.home / name
+    file.touch()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != str(file) and may(path, mode))
+    rack = {"name": "rack-1", "resources": {"ncpus": 4}}
+    verdict, text = doctor(code=code, on_premises=[rack])["state"]
+    assert verdict == ("failed" if code else "warning")
+    assert text.endswith(f"{file}: this user cannot write it")
+    assert doctor.remedies["state"].startswith("let the user that runs azscale read and write the")
+
+
 def test_a_directory_in_the_place_of_figures(doctor):
     """Is no place for them."""
     verdict, text = doctor(metrics={"health_file": str(doctor.home)})["files"]

@@ -317,9 +317,10 @@ CHECKS = (
     Check(
         "state",
         "the files in which passes remember things can be read: a failure for those of requests,"
-        " request sets, hosts on premises, weights and stops, a warning for others",
-        "let the user that runs azscale read the file; move away what is no file of this version,"
-        " when no pass runs: what is in it is forgotten then",
+        " request sets, hosts on premises, weights and stops, a warning for others; and written: a"
+        " failure for that of hosts on premises",
+        "let the user that runs azscale read and write the file; move away what is no file of this"
+        " version, when no pass runs: what is in it is forgotten then",
         _state,
         ("configuration", "files"),
     ),

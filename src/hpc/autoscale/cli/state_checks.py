@@ -6,6 +6,7 @@ version is taken over, and no history is moved aside. Called by `checkup`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -55,6 +56,8 @@ _OTHERS: Mapping[str, Callable[[str], SqliteFile]] = {
     CLUSTERS.key: LastSeenFile,
 }
 _OF_A_SECTION = (HOSTS.key, WEIGHTS.key)
+# others are looked at with the key that names them, or written by other users
+_OF_PASSES = (*_OF_A_SECTION, *_OTHERS)
 
 
 def damaged_files(state: Mapping[str, str], config: Mapping[str, Any]) -> Iterator[DamagedFile]:
@@ -68,5 +71,9 @@ def damaged_files(state: Mapping[str, str], config: Mapping[str, Any]) -> Iterat
         except AutoscaleError as error:
             text = one_line(error)
             yield DamagedFile(key in _NEEDED, text, file.REMEDY in text)
+            continue
+        if key in _OF_PASSES and file.exists and not os.access(file.path, os.W_OK):
+            text = one_line(file.error("this user cannot write it"))
+            yield DamagedFile(key == HOSTS.key, text, False)
     if problem := problem_of(state[HISTORY.key]):
         yield DamagedFile(False, problem, True)
