@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from builders.price_service import F4, PRICES, USAGE, a_page, a_usage, an_hour, an_item
-from builders.scripted_server import serving
+from builders.scripted_server import Answer, serving
 from hpc.autoscale import cli
 
 PERIOD = ["--start", "2026-01-01", "--end", "2026-01-02T00:00Z"]
@@ -19,7 +19,7 @@ def azscale(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("hpc.autoscale.hpclogging._initialized", True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
 
-    def run(url, prices, *argv):
+    def run(url, prices, *argv, clusters=()):
         config = {
             "cluster_name": "c",
             "url": url,
@@ -28,6 +28,9 @@ def azscale(tmp_path, monkeypatch, capsys):
             "cost": {"prices_url": prices},
             "retry": {"attempts": 1},
         }
+        if clusters:
+            del config["cluster_name"]
+            config["clusters"] = [{"name": f"at-{c}", "cluster_name": c} for c in clusters]
         path = tmp_path / "autoscale.json"
         path.write_text(json.dumps(config))
         path.chmod(0o600)
@@ -107,6 +110,18 @@ def test_without_the_price_service(azscale, server):
     assert code == 0
     assert float(out.splitlines()[1].split()[6]) > 0
     assert "prices are those of the offline catalogue: the price service did not answer" in err
+
+
+def test_several_clusters_wait_once_for_a_price_service_that_is_away(azscale):
+    """However many there are."""
+    with serving() as script:
+        script.on("GET", PRICES, Answer(body="a page for people"))
+        for name in "cd":
+            script.on("GET", USAGE.replace("/c/", f"/{name}/"), a_usage(an_hour(0, F4)))
+        code, out, err = azscale(script.url, script.url + PRICES, *PERIOD, clusters="cd")
+        assert (code, len(script.seen("GET", PRICES))) == (0, 1)
+    assert [line.split("/")[0] for line in out.splitlines()[1:]] == ["at-c", "at-d"]
+    assert "offline catalogue" in err
 
 
 def test_the_last_day_unless_asked_otherwise(azscale, server):

@@ -62,9 +62,11 @@ class CostCommands(CommandLine):
             )
         rows: list[az_array_retail_t | az_array_hourly_retail_t] = []
         failed: list[str] = []
+        prices = None
         for name, own in members_of(config) or [("", config)]:
             try:
-                costs = azurecost(of_its_own(own) if name else own)
+                costs = azurecost(of_its_own(own) if name else own, prices=prices)
+                prices = costs.prices
                 read = costs.nodearray_hourly_rows if hourly else costs.nodearray_rows
                 found: Sequence[az_array_retail_t | az_array_hourly_retail_t] = read(since, until)
             except AutoscaleError as error:

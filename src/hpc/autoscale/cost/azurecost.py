@@ -53,7 +53,9 @@ class azurecost:
 
     `cost.cache_root` says where answers of the price service are kept, instead of the user's cache
     directory. `prices_url`, or `cost.prices_url` of the configuration, is another price service
-    than Azure's, for a mirror or a test; `pacing` is how patiently servers are asked.
+    than Azure's, for a mirror or a test; `pacing` is how patiently servers are asked. `prices`: the
+    price service of another one, in the place of one of its own, so that one that does not answer
+    is waited for once.
     """
 
     def __init__(
@@ -61,13 +63,14 @@ class azurecost:
         config: Mapping[str, Any],
         prices_url: str | None = None,
         pacing: Pacing | None = None,
+        prices: RetailPrices | None = None,
     ) -> None:
         self.config = config
         self.cluster_name = _cluster_name(config)
         self._pacing = pacing
         directory = default_directory(_setting(config, "cache_root", "a directory"))
         url = prices_url or _setting(config, "prices_url", "an address") or API
-        self._prices = RetailPrices(ResponseCache(directory), url, pacing=pacing)
+        self.prices = prices or RetailPrices(ResponseCache(directory), url, pacing=pacing)
         self._client: Client | None = None
         self._reported_outage: PriceServiceUnavailable | None = None
 
@@ -117,7 +120,7 @@ class azurecost:
         size, region = _name(armskuname, "a VM size"), _name(armregionname, "a region")
         size, region = vm_sizes.VM_SIZES.usual_name(size), region.lower()
         try:
-            items = self._prices.of_size(size, region)
+            items = self.prices.of_size(size, region)
         except PriceServiceUnavailable as outage:
             self._report(outage)
             found = None if windows else self._catalogued(size, region, bool(spot))
@@ -132,7 +135,7 @@ class azurecost:
 
         The catalogue has no meters, so CostError when the service cannot be asked.
         """
-        items = self._prices.of_meter(_name(meterId, "the id of a meter"))
+        items = self.prices.of_meter(_name(meterId, "the id of a meter"))
         return [(text_of(item, "armSkuName"), text_of(item, "armRegionName")) for item in items]
 
     # -- usage
