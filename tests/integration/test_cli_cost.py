@@ -112,6 +112,23 @@ def test_without_the_price_service(azscale, server):
     assert "prices are those of the offline catalogue: the price service did not answer" in err
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Answer(400, {"Message": "no such filter"}), "HTTP 400: no such filter"),
+        (Answer(302, headers={"Location": "/there"}), "HTTP 302"),
+        (Answer(body={"Items": "none"}), "expected a list of prices, found JSON of another kind"),
+    ],
+)
+def test_why_prices_could_not_be_had(azscale, answer, said):
+    """Is said with the sum: a price service that is named wrong is found out."""
+    with serving() as script:
+        script.on("GET", PRICES, answer)
+        script.on("GET", USAGE, a_usage(an_hour(0, F4), an_hour(1, F4)))
+        _, _, err = azscale(script.url, script.url + PRICES, *PERIOD)
+    assert f"price service at 127.0.0.1: {said}" in " ".join(err.split())
+
+
 def test_several_clusters_wait_once_for_a_price_service_that_is_away(azscale):
     """However many there are."""
     with serving() as script:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,6 +62,7 @@ class CostCommands(CommandLine):
             )
         rows: list[az_array_retail_t | az_array_hourly_retail_t] = []
         failed: list[str] = []
+        problems: dict[str, None] = {}
         prices = None
         for name, own in members_of(config) or [("", config)]:
             try:
@@ -75,13 +76,15 @@ class CostCommands(CommandLine):
                 failed.append(f"cluster {name}: {error}")
                 continue
             rows += [_of_cluster(name, row) for row in found]
+            if costs.problem:
+                problems[costs.problem] = None
         fields = (az_array_hourly_retail_t if hourly else az_array_retail_t)._fields
         columns = list(fields)
         if output_format != "json":
             columns = [*(["start"] if hourly else []), *_IN_TABLES]
         printed = [[_shown(row, column, output_format) for column in columns] for row in rows]
         print_rows(columns, printed, sys.stdout, output_format or "table", table_width())
-        warn(folded(_total(rows, since, until), sys.stderr))
+        warn(folded(_total(rows, since, until, problems), sys.stderr))
         if failed:
             raise AutoscaleError("; ".join(failed))
 
@@ -118,9 +121,12 @@ def _moment(text: str | None, option: str) -> datetime | None:
 
 
 def _total(
-    rows: Sequence[az_array_retail_t | az_array_hourly_retail_t], since: datetime, until: datetime
+    rows: Sequence[az_array_retail_t | az_array_hourly_retail_t],
+    since: datetime,
+    until: datetime,
+    problems: Iterable[str],
 ) -> str:
-    """The sum of all rows in words, with the period, and what the sum leaves out."""
+    """The sum of all rows in words, with the period, what the sum leaves out, and why."""
     sums: dict[str, float] = {}
     for row in rows:
         if row.cost is not None:
@@ -133,4 +139,4 @@ def _total(
         parts.append(f"{unknown} of {len(rows)} rows have no known cost")
     if any(row.meter.startswith(CATALOGUE_METER) for row in rows):
         parts.append("prices are those of the offline catalogue: the price service did not answer")
-    return "; ".join(parts)
+    return "; ".join([*parts, *problems])

@@ -73,6 +73,8 @@ class azurecost:
         self.prices = prices or RetailPrices(ResponseCache(directory), url, pacing=pacing)
         self._client: Client | None = None
         self._reported_outage: PriceServiceUnavailable | None = None
+        self.problem = ""
+        """Why the price service did not say what something costs, the last time that it did not."""
 
     # -- what rows look like
 
@@ -230,6 +232,7 @@ class azurecost:
             return self._priced(key)
         except PriceServiceError as error:
             logging.debug("%s", error)
+            self.problem = error.short
             missing = f"{key.sku_name} in {key.region}: {error.short}"
         except CostError as error:
             missing = str(error)
@@ -243,6 +246,7 @@ class azurecost:
 
     def _report(self, outage: PriceServiceUnavailable) -> None:
         first = outage.first or outage
+        self.problem = first.short
         if first is not self._reported_outage:
             self._reported_outage = first
             logging.debug("%s", first)
