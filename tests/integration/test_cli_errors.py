@@ -559,7 +559,7 @@ def test_a_history_that_cannot_be_opened(azscale):
     """The pass is made, and says which, and why; the exit code says that something failed."""
     result = azscale("autoscale", driver="mydriver:Driver", nodehistorydb=".")
     assert result.returncode == 1
-    assert "node history .: unable to open database file; it is a dir" in result.stderr
+    assert "cannot open the node history .: it is a directory" in result.stderr
 
 
 def test_a_lock_that_cannot_be_opened(azscale):

@@ -287,7 +287,8 @@ def in_words(error: Exception, path: str) -> str:
     """What SQLite says of a file, and why it cannot be used where SQLite does not say that. An
     error of another kind, as of a file that is locked, has nothing to do with what a user may."""
     code = getattr(error, "sqlite_errorcode", None)
-    if code is not None and code & 0xFF not in _OF_THE_PLACE:
+    is_of_place = code is None or code & 0xFF in _OF_THE_PLACE
+    if isinstance(error, ValueError) or not is_of_place:  # no path, or another kind of trouble
         return str(error)
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
