@@ -260,17 +260,15 @@ class Pass:
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
         holds = calculator.node_mgr.holds
-        unregistered = self._unregistered.to_close(nodes, self._leaving, self._jobs, holds)
+        self._unregistered.find(nodes, self._leaving, self._jobs)
         if holds is not None:
             holds.overdue(self._late)
-            if watched := holds.watched():
-                of_these = [node for node in nodes if key_of(node) in watched]
-                holds.hosts_heard(self._witness.hosts_of(of_these))
-            holds.never_heard(unregistered)
+            self._witness.tell(holds, nodes)
+            self._unregistered.tell(holds)
         # work that is planned on a node that is to go would keep it there, and wait for it for ever
-        hopeless = [*(node for node in self._late if not node.assignments), *unregistered]
+        hopeless = [node for node in self._late if not node.assignments]
         self._marked = learning.managed_nodes(calculator.node_mgr, marked)
-        for node in [*self._marked, *hopeless]:
+        for node in [*self._marked, *hopeless, *self._unregistered.to_close]:
             node.closed = True
         self._give_up(calculator, [*marked, *lost])
         self._close_in_doubt(calculator.node_mgr)

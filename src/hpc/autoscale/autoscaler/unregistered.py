@@ -27,43 +27,42 @@ from hpc.autoscale.util import parse_boot_timeout
 
 
 class Unregistered:
-    """The unregistered nodes of one pass."""
+    """The unregistered nodes of one pass. `to_close`: those that the scheduler would report if it
+    knew them, as it reports others. `need_no_host`: those that request sets want, which no
+    scheduler need know."""
 
     def __init__(
         self, config: Mapping[str, Any], faults: Faults, witness: Witness, facts: Facts
     ) -> None:
         self._config, self._faults, self._witness, self._facts = config, faults, witness, facts
         self._elsewhere: Collection[str] = ()
+        self.to_close: Sequence[Node] = ()
+        self.need_no_host: Sequence[Node] = ()
 
-    def to_close(
-        self,
-        nodes: Sequence[Node],
-        leaving: Leaving,
-        jobs: Iterable[object],
-        holds: Holds | None,
-    ) -> Sequence[Node]:
-        """Those of the nodes that the scheduler would report if it knew them, as it reports others,
-        which is noted. It has let those go that are `leaving`, which may be wanted again. `jobs` of
-        request sets want nodes that no scheduler need know: the holds are told, as these are no
-        failures either when nobody wants them any more."""
+    def find(self, nodes: Sequence[Node], leaving: Leaving, jobs: Iterable[object]) -> None:
+        """Find them among the nodes, and note those to close. The scheduler has let those go that
+        are `leaving`, which may be wanted again. `jobs` of request sets say what those want."""
         self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
         known = self._witness.joined
         is_heard = bool(known) and any(key_of(node) in known for node in nodes)
         if not (is_heard or self._elsewhere):
-            return []
+            return
         late = [each for each in self._late(nodes) if leaving.is_active(each)]
-        if holds is not None:
-            holds.need_no_host(node for node in late if node.nodearray in self._elsewhere)
-        if not (is_heard and self._witness.found.is_complete):
-            return []
-        found = [node for node in self._of_scheduler(late) if not node.assignments]
+        self.need_no_host = [node for node in late if node.nodearray in self._elsewhere]
+        if is_heard and self._witness.found.is_complete:
+            self.to_close = [node for node in self._of_scheduler(late) if not node.assignments]
         # who keeps one alive knows of it, as of a login node
-        if noted := [node for node in found if not node.keep_alive]:
+        if noted := [node for node in self.to_close if not node.keep_alive]:
             self._faults.note(
                 f"{shorten(node_names(noted))}: ready, and not reported by the scheduler within"
                 " the boot timeout, and gets no work"
             )
-        return found
+
+    def tell(self, holds: Holds) -> None:
+        """Tell what this says of the buckets: the nodes that need no host are no failures either
+        when nobody wants them any more."""
+        holds.need_no_host(self.need_no_host)
+        holds.never_heard(self.to_close)
 
     def note_waited_for(
         self, nodes: Sequence[Node], driver: SchedulerDriver, let_in: Collection[str]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes
 from hpc.autoscale.autoscaler.reading import Reading, Readings
+from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities
@@ -124,7 +125,12 @@ class Witness:
         """Keys of those of the nodes whose hosts an answer reports."""
         return compare(nodes, reading[1], (), self.gone).reported
 
-    def hosts_of(self, nodes: Iterable[Node]) -> list[tuple[Node, SchedulerNode]]:
+    def tell(self, holds: Holds, nodes: Iterable[Node]) -> None:
+        """Tell what the first answer says of the hosts of nodes that are watched."""
+        if watched := holds.watched():
+            holds.hosts_heard(self._hosts_of(node for node in nodes if key_of(node) in watched))
+
+    def _hosts_of(self, nodes: Iterable[Node]) -> list[tuple[Node, SchedulerNode]]:
         """Those of the nodes whose hosts the first answer reports, with their hosts."""
         identities = Identities(nodes, self.gone)
         pairs = ((identities.might_be(host), host) for host in self.reading[1])
