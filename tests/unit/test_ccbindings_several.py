@@ -10,8 +10,7 @@ import pytest
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import learning
-from hpc.autoscale.backoff.holds import facts_of
-from hpc.autoscale.backoff.subjects import Reach, read_subject, subject
+from hpc.autoscale.backoff.subjects import Reach, facts_of, read_subject, subject
 from hpc.autoscale.ccbindings import models, new_cluster_bindings
 from hpc.autoscale.ccbindings.errors import (
     ClusterAway,

@@ -8,9 +8,8 @@ stay as they are. `Holds.refused` is told what the server did not do.
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -18,25 +17,22 @@ from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a_refusal, plain
 from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
-from hpc.autoscale.backoff.law import Backoff, Policy
-from hpc.autoscale.backoff.listed import (
-    WITHOUT_A_VM,
-    Listed,
-    Place,
-    Record,
-    may_be_at,
-    place_in,
+from hpc.autoscale.backoff.law import Backoff, Draw, Policy, seeded
+from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Place, Record, may_be_at, place_in
+from hpc.autoscale.backoff.subjects import (
+    BucketFacts,
+    Reach,
+    Subject,
+    facts_of,
+    node,
+    subject,
+    subjects_of,
 )
-from hpc.autoscale.backoff.subjects import BucketFacts, Reach, Subject, node, subject, subjects_of
-from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.hpctypes import READY_STATES
-from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.packing.limits import Limit
-
-Draw = Callable[[Subject, Backoff | None], float]
 
 _AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
 
@@ -54,12 +50,6 @@ has not heard yet."""
 # A capacity failure that the status dates this much later than the one that is known, in seconds,
 # is another one.
 _ANOTHER = 5.0
-
-
-def seeded(about: Subject, known: Backoff | None) -> float:
-    """A number from 0 to 1 that is random, and the same for the same failure in a row."""
-    level = known.level if known else 0
-    return random.Random(f"{about.key} {level}").random()
 
 
 class Holds:
@@ -595,19 +585,6 @@ def _takes_no_work(host: Node) -> bool:
 
 def _is_some(amount: object) -> bool:
     return isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0
-
-
-def facts_of(bucket: NodeBucket | Node) -> BucketFacts:
-    """What of a bucket, or of the bucket of a node, decides which failures concern it."""
-    return BucketFacts(
-        str(bucket.nodearray),
-        str(bucket.vm_size),
-        str(bucket.location),
-        bool(bucket.spot),
-        vm_sizes.quota_family(bucket.location, bucket.vm_size),
-        str(bucket.placement_group or ""),
-        cluster_of_bucket(str(bucket.bucket_id), str(bucket.nodearray)),
-    )
 
 
 def _place_of(bucket: NodeBucket) -> Place:

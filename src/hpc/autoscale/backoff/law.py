@@ -1,6 +1,7 @@
 """For how long something rests after it failed, how it is tried again, and how it recovers.
 
-Pure: times are given, and so are random numbers. All times are in seconds.
+Pure: times are given, and so are random numbers, which `seeded` makes of what has failed. All times
+are in seconds.
 
 A failure raises the level by one and lets its subject rest, twice as long for each level, up to a
 ceiling. When the rest is over one node may be asked for; after each success twice as many, and the
@@ -11,11 +12,13 @@ the level is remembered, and falls by one for each time as long as the ceiling.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from hpc.autoscale.backoff.causes import FailureKind
+from hpc.autoscale.backoff.subjects import Subject
 from hpc.autoscale.ccbindings.pacing import doubled
 
 MAX_LEVEL = 30
@@ -82,6 +85,16 @@ class Backoff:
     def open_at(self) -> float:
         """When any number may be asked for, where nothing was tried until then."""
         return self.until + 2.0 * self.delay
+
+
+Draw = Callable[[Subject, Backoff | None], float]
+"""How jitter is drawn, from 0 to 1."""
+
+
+def seeded(about: Subject, known: Backoff | None) -> float:
+    """A number from 0 to 1 that is random, and the same for the same failure in a row."""
+    level = known.level if known else 0
+    return random.Random(f"{about.key} {level}").random()
 
 
 def failed(

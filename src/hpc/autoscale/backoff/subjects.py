@@ -7,7 +7,14 @@ A `Subject` is the one form of key there is. Those under which a bucket may be h
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from hpc.autoscale.config.clusters import cluster_of_bucket
+from hpc.autoscale.node import vm_sizes
+
+if TYPE_CHECKING:
+    from hpc.autoscale.node.bucket import NodeBucket
+    from hpc.autoscale.node.node import Node
 
 
 class Reach(StrEnum):
@@ -34,6 +41,19 @@ class BucketFacts(NamedTuple):
     family: str = ""
     group: str = ""
     cluster: str = ""
+
+
+def facts_of(bucket: NodeBucket | Node) -> BucketFacts:
+    """What of a bucket, or of the bucket of a node, decides which failures concern it."""
+    return BucketFacts(
+        str(bucket.nodearray),
+        str(bucket.vm_size),
+        str(bucket.location),
+        bool(bucket.spot),
+        vm_sizes.quota_family(bucket.location, bucket.vm_size),
+        str(bucket.placement_group or ""),
+        cluster_of_bucket(str(bucket.bucket_id), str(bucket.nodearray)),
+    )
 
 
 class Subject(NamedTuple):

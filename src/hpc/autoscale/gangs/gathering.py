@@ -24,10 +24,9 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.backoff.held import ShutOff
-from hpc.autoscale.backoff.holds import facts_of
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM
 from hpc.autoscale.backoff.settings import LEARNS
-from hpc.autoscale.backoff.subjects import Reach, Subject, subject
+from hpc.autoscale.backoff.subjects import Reach, Subject, facts_of, subject
 from hpc.autoscale.ccbindings.pacing import doubled
 from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.config.timeouts import as_seconds
