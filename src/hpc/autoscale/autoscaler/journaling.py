@@ -61,13 +61,10 @@ def why_none(config: Mapping[str, Any], home: str) -> str:
 def check_written(path: str) -> None:
     """AutoscaleError where no pass was written yet to the journal of a configuration, which is at
     this path. For those who want to see passes; what else is wrong there they find themselves."""
-    is_empty = False
     try:
         is_empty = not os.listdir(path)
-    except FileNotFoundError:
-        is_empty = True
-    except OSError:
-        pass
+    except OSError as error:
+        is_empty = isinstance(error, FileNotFoundError)
     if is_empty:
         raise AutoscaleError(
             f"no pass was written yet: the first one begins the journal {os.path.abspath(path)}"

@@ -47,7 +47,7 @@ class Unregistered:
         is_heard = bool(known) and any(key_of(node) in known for node in nodes)
         if not (is_heard or self._elsewhere):
             return
-        late = [each for each in self._late(nodes) if leaving.is_active(each)]
+        late = [each for each in self._late(nodes, known) if leaving.is_active(each)]
         self.need_no_host = [node for node in late if node.nodearray in self._elsewhere]
         if is_heard and self._witness.found.is_complete:
             self.to_close = [node for node in self._of_scheduler(late) if not node.assignments]
@@ -69,7 +69,7 @@ class Unregistered:
     ) -> None:
         """Note those of the nodes that work is counted on, and that are not among the names of
         those that the driver lets in: the work waits there, and they are paid for."""
-        late = self._of_scheduler(self._late(nodes))
+        late = self._of_scheduler(self._late(nodes, self._witness.joined))
         found = [node for node in late if node.assignments and node.name not in let_in]
         if found:
             self._faults.note(
@@ -82,12 +82,12 @@ class Unregistered:
         """Those of the nodes that are not for request sets."""
         return (node for node in nodes if node.nodearray not in self._elsewhere)
 
-    def _late(self, nodes: Sequence[Node]) -> list[Node]:
+    def _late(self, nodes: Sequence[Node], known: Collection[object]) -> list[Node]:
         """Those of the nodes, also for request sets, that are ready and were not reported within
-        their boot timeout; none where hosts without work are not reported."""
+        their boot timeout, as those with the keys that are `known`; none where hosts without work
+        are not reported."""
         if not self._witness.expects_idle:
             return []
-        known = self._witness.joined
         return [
             node
             for node, its_id in zip(nodes, server_ids_of(nodes), strict=True)

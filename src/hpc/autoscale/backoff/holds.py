@@ -32,6 +32,7 @@ from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.packing.limits import Limit
 
 _AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
@@ -584,7 +585,7 @@ def _takes_no_work(host: Node) -> bool:
 
 
 def _is_some(amount: object) -> bool:
-    return isinstance(amount, int | float) and not isinstance(amount, bool) and amount > 0
+    return is_amount(amount) and amount > 0
 
 
 def _place_of(bucket: NodeBucket) -> Place:

@@ -38,7 +38,6 @@ BY_ITS_CODE = ("driver: importing ", "driver: making ")
 
 _OF_A_LOG_FILE = "correct the file, name another with logging.config_file, or take the key out"
 
-
 _FILES_OF_SECTIONS = ("journal.directory", "metrics.file", "metrics.health_file")
 
 
