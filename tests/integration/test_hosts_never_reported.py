@@ -46,7 +46,7 @@ def passes(site, count, every=300):
 
 def test_work_goes_to_another_node_once_the_boot_timeout_is_over(site):
     """The node that the scheduler does not know goes like any other that is idle."""
-    passes(site, 7)
+    passes(site, 8)
     assert site.names() == ["htc-1", "htc-2"]
     *_, last = passes(site, 1)
     assert last.notes == (
@@ -56,9 +56,31 @@ def test_work_goes_to_another_node_once_the_boot_timeout_is_over(site):
     assert site.names() == ["htc-2", "htc-3"]
 
 
+@pytest.mark.parametrize("before", [1, 5])
+def test_a_node_has_had_time_to_be_let_in(site, before):
+    """Passes further apart than the timeout: a node is ready when it is seen first, or was still
+    booting in a pass by hand just after it was made, and the scheduler knows it one pass later."""
+    site.silent = {f"htc-{number}" for number in range(1, 9)}
+
+    def run_and_wait(seconds):
+        done = passes(site, 1, every=0)[0]
+        ready = {node["Name"] for node in site.nodes() if node["Status"] == "Ready"}
+        site.silent -= ready & set(done.joined)
+        site.wait(seconds)
+        return done.notes
+
+    for _ in range(before):
+        run_and_wait(3600)
+    site.want(3)
+    run_and_wait(10)
+    site.want(4)
+    assert [run_and_wait(3600) for _ in range(4)] == [()] * 4
+    assert site.names() == ["htc-1", "htc-2", "htc-3", "htc-4"]
+
+
 def test_a_node_that_is_let_in_late_is_used(site):
     """Nothing is left of what was thought of it."""
-    passes(site, 8)
+    passes(site, 9)
     site.silent.clear()
     site.want(3)
     passes(site, 8)
@@ -113,9 +135,9 @@ def test_a_node_that_is_kept_does_not_keep_others_from_being_tried(site):
     """Somebody keeps one alive, to look at it: what is wrong with its host is known."""
     site.silent = {f"htc-{number}" for number in range(2, 6)}
     site.want(3)
-    passes(site, 7)
+    passes(site, 8)
     site.simulator.cluster("c").edit("htc-2", KeepAlive=True)
-    passes(site, 9)
+    passes(site, 10)
     assert site.names() == ["htc-1", "htc-2"]
     site.silent = {"htc-2"}
     passes(site, 9)
@@ -126,7 +148,7 @@ def test_a_node_that_is_kept_alive_is_no_note_of_every_pass(site):
     """As a login node, which is none of the scheduler's."""
     passes(site, 3)
     site.simulator.cluster("c").edit("htc-1", KeepAlive=True)
-    passes(site, 5)
+    passes(site, 6)
     assert [each.notes for each in passes(site, 3)] == [()] * 3
     assert site.names() == ["htc-1", "htc-2", "htc-3"]
 
@@ -162,7 +184,7 @@ def test_what_request_sets_wanted_is_no_failure_when_they_want_it_no_more(tmp_pa
         site.new_hosts = hosts
         site.want(1, **{"node.nodearray": "htc"})
         site.wanted = [{"Name": "viz", "TargetCount": 3}]
-        passes(site, 8)
+        passes(site, 9)
         site.wanted = []
         passes(site, 3)
         assert site.names() == ["htc-1"]
@@ -175,7 +197,7 @@ def test_a_node_that_the_scheduler_let_go_and_that_was_not_deleted_is_taken_back
     """The scheduler is down in the middle of a pass. That it does not report the host then is what
     it was asked for."""
     site.silent = set()
-    passes(site, 8)
+    passes(site, 9)
     site.want(1)
     passes(site, 1)
     hosts, answers = site.new_hosts, [site.new_hosts]
@@ -200,7 +222,7 @@ def test_explain_says_that_the_scheduler_does_not_report_it(site):
 
     passes(site, 4)
     assert {"HasJobs", "NotReported"} <= codes().keys()
-    passes(site, 4)
+    passes(site, 5)
     said = codes()
     assert said["NotReported"] == "the scheduler does not report its host: nothing starts there"
     assert said["Closed"].endswith("it is on its way out, or its boot timeout is over")

@@ -260,6 +260,7 @@ def all_that_is_known(history):
         history.find_unmatched(-1),
         history.find_booting(-1),
         set(history.found_ready()),
+        history.ready_since(),
         sorted(history.gone()),
         [node_id in history.gone() for node_id in IDS],
         len(history.gone()),

@@ -243,6 +243,22 @@ def test_times_from_a_wrong_clock_do_not_last(history):
     assert history.idle(300) == ["N-1"]
 
 
+def test_since_when_nodes_are_ready(history):
+    """From when each was first seen so, as long as it is there; once more after it was at rest."""
+    booting, ready = a_started_node(state="Acquiring"), a_started_node()
+    for node in (booting, ready, ready):
+        history.update([node])
+        history.at += 60
+    assert history.ready_since() == {"N-1": history.at - 120}
+    history.update([a_started_node(state="Deallocated", exists=False)])
+    assert history.ready_since() == {}
+    history.at += 60
+    history.update([ready])
+    assert history.ready_since() == {"N-1": history.at}
+    history.update([])
+    assert history.ready_since() == {}
+
+
 @pytest.mark.parametrize("ahead", [3600, 30 * DAY])
 def test_a_node_that_was_ready_at_first_stays_one(history, ahead):
     """Whatever the clock said then, and although it is put right."""

@@ -260,7 +260,7 @@ class Pass:
         lost = self._validate(calculator)
         self._late = self._scale_in.overdue(calculator)
         holds = calculator.node_mgr.holds
-        self._unregistered.find(nodes, self._leaving, self._jobs)
+        self._unregistered.find(nodes, calculator.node_history, self._leaving, self._jobs)
         if holds is not None:
             holds.overdue(self._late)
             self._witness.tell(holds, nodes)

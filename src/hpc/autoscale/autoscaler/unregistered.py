@@ -1,13 +1,17 @@
-"""Unregistered nodes: ready, and their hosts not reported by the scheduler, though their boot
-timeout is over.
+"""Unregistered nodes: ready for as long as their boot timeout, and their hosts not reported by the
+scheduler.
 
 Its daemon may not have started there, or the driver may not let them in: a job that is counted on
 such a node waits there for ever. Where the scheduler reports other nodes it would report these too
 if it knew them; so they get no work, and go as idle ones do.
+
+The time counts from when a node was first seen ready, as only then a driver can let it in: where
+passes are further apart than the timeout, it is over when a node is seen for the second time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +25,7 @@ from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import Facts, is_taken_back, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_ids_of
+from hpc.autoscale.node.nodehistory import NodeHistory, NullNodeHistory
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.requestsets.demand import RequestJob
 from hpc.autoscale.util import parse_boot_timeout
@@ -35,13 +40,21 @@ class Unregistered:
         self, config: Mapping[str, Any], faults: Faults, witness: Witness, facts: Facts
     ) -> None:
         self._config, self._faults, self._witness, self._facts = config, faults, witness, facts
+        self._history: NodeHistory = NullNodeHistory()
         self._elsewhere: Collection[str] = ()
         self.to_close: Sequence[Node] = ()
         self.need_no_host: Sequence[Node] = ()
 
-    def find(self, nodes: Sequence[Node], leaving: Leaving, jobs: Iterable[object]) -> None:
+    def find(
+        self,
+        nodes: Sequence[Node],
+        history: NodeHistory,
+        leaving: Leaving,
+        jobs: Iterable[object],
+    ) -> None:
         """Find them among the nodes, and note those to close. The scheduler has let those go that
         are `leaving`, which may be wanted again. `jobs` of request sets say what those want."""
+        self._history = history
         self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
         known = self._witness.joined
         is_heard = bool(known) and any(key_of(node) in known for node in nodes)
@@ -83,23 +96,25 @@ class Unregistered:
         return (node for node in nodes if node.nodearray not in self._elsewhere)
 
     def _late(self, nodes: Sequence[Node], known: Collection[object]) -> list[Node]:
-        """Those of the nodes, also for request sets, that are ready and were not reported within
-        their boot timeout, as those with the keys that are `known`; none where hosts without work
-        are not reported."""
+        """Those of the nodes, also for request sets, that have been ready for as long as their boot
+        timeout and are none of those with the keys that are `known`, which were reported; none
+        where hosts without work are not reported."""
         if not self._witness.expects_idle:
             return []
-        return [
-            node
+        silent = [
+            (node, its_id)
             for node, its_id in zip(nodes, server_ids_of(nodes), strict=True)
             if its_id not in known
             and node.managed
             and node.state in READY_STATES
             and not is_taken_back(node)
-            and self._is_late(node)
         ]
-
-    def _is_late(self, node: Node) -> bool:
-        """Whether the boot timeout is over; not where the history does not say when a node was
-        seen first."""
-        seen_at = node.create_time_unix
-        return 0 < seen_at < self._facts.now - parse_boot_timeout(self._config, node)
+        if not silent:
+            return []
+        since = self._faults.guard("reading the node history", self._history.ready_since) or {}
+        return [
+            node
+            for node, its_id in silent
+            if since.get(its_id or "", math.inf)
+            < self._facts.now - parse_boot_timeout(self._config, node)
+        ]

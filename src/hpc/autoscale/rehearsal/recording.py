@@ -365,6 +365,10 @@ class ReadOnlyHistory(NodeHistory):
         """The history's."""
         return self._history.found_ready()
 
+    def ready_since(self) -> Any:
+        """The history's."""
+        return self._history.ready_since()
+
     def gone(self) -> Any:
         """The history's."""
         return self._history.gone()

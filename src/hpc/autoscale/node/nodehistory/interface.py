@@ -71,6 +71,11 @@ class NodeHistory(ABC):
         far as it keeps that: it knows nothing of what they did before."""
         return ()
 
+    def ready_since(self) -> Mapping[str, float]:
+        """When each existing node that has been ready was first seen so, in unix seconds, by
+        NodeId, as far as that is kept."""
+        return {}
+
     def gone(self) -> Collection[str]:
         """The ids of nodes that there were before and are not any more, as far as they are
         known."""

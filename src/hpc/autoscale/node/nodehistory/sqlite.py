@@ -167,6 +167,13 @@ class SQLiteNodeHistory(NodeHistory):
         query = "SELECT node_id FROM nodes WHERE delete_time IS NULL AND ready_time <= create_time"
         return self._run(lambda conn: frozenset(row[0] for row in conn.execute(query)))
 
+    def ready_since(self) -> dict[str, float]:
+        """When each existing node that has been ready was first seen so, in unix seconds, by
+        NodeId."""
+        return {
+            known.node_id: known.ready_time for known in self.read().values() if known.was_ready
+        }
+
     def updates(self) -> list[float]:
         """When it was updated the last times, in unix seconds, oldest first."""
         return self._run(watching.update_times)
