@@ -26,6 +26,7 @@ from hpc.autoscale.autoscaler.summary import (
     name_of_job,
     stuck_jobs,
 )
+from hpc.autoscale.backoff.hosts import takes_no_work
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import counted, one_line
@@ -103,7 +104,7 @@ def new_calculator(
     prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
         config,
-        existing_nodes=scheduler_nodes,
+        existing_nodes=_started(scheduler_nodes, node_mgr),
         node_mgr=node_mgr,
         node_history=_history(config, driver),
         # the node manager has them, unless the configuration's own are to come first
@@ -115,6 +116,19 @@ def new_calculator(
         calculator.await_hosts()
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
+
+
+def _started(hosts: Sequence[SchedulerNode], node_mgr: NodeManager) -> Sequence[SchedulerNode]:
+    """The hosts without those that a scheduler reports with nothing available because they have
+    just come up. Their nodes keep the work that they were ordered for, as before they were
+    reported; else other nodes would be ordered for it until something is available."""
+    holds = node_mgr.holds
+    if holds is None or not (starting := holds.starting()):
+        return hosts
+    identities = Identities(node for node in node_mgr.get_nodes() if key_of(node) in starting)
+    return [
+        host for host in hosts if not (takes_no_work(host) and len(identities.might_be(host)) == 1)
+    ]
 
 
 def prepared_manager(

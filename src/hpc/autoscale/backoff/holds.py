@@ -17,6 +17,7 @@ from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a_refusal, plain
 from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
+from hpc.autoscale.backoff.hosts import takes_no_work
 from hpc.autoscale.backoff.law import Backoff, Draw, Policy, seeded
 from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Place, Record, may_be_at, place_in
 from hpc.autoscale.backoff.subjects import (
@@ -32,7 +33,6 @@ from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.limits import BucketLimits
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.packing.limits import Limit
 
 _AT_REST = ("Deallocated", "Deallocating", "Off", "Terminated")
@@ -429,6 +429,10 @@ class Holds:
         boots = self._memory.boots.items()
         return {node_id for node_id, boot in boots if boot.up_at and not boot.is_fit}
 
+    def starting(self) -> set[str]:
+        """Those of the watched nodes whose hosts are no failures yet."""
+        return {node_id for node_id in self.watched() if not self._memory.boots[node_id].has_failed}
+
     def hosts_heard(self, hosts: Iterable[tuple[Node, Node]]) -> None:
         """Watched nodes, each with its host as the scheduler reports it: one with work, or of which
         anything is available, is fit for work. One that is not for a while is a failure, once."""
@@ -438,7 +442,7 @@ class Holds:
         for each, host in hosts:
             node_id = str(each.delayed_node_id.node_id)
             boot, about = self._memory.boots[node_id], subject(Reach.BUCKET, facts_of(each))
-            if not _takes_no_work(host):
+            if not takes_no_work(host):
                 fit.add(about)
                 boot = boot._replace(is_fit=True)
             elif not boot.empty_since or boot.empty_since > now:
@@ -575,17 +579,6 @@ class Holds:
                 return None
             self._facts[place] = facts_of(bucket)
         return self._facts[place]
-
-
-def _takes_no_work(host: Node) -> bool:
-    """Whether a scheduler has nothing available of a host, though nothing runs there."""
-    has = [name for name, amount in host.resources.items() if _is_some(amount)]
-    is_empty = not any(_is_some(host.available.get(name)) for name in has)
-    return bool(has) and is_empty and not host.assignments
-
-
-def _is_some(amount: object) -> bool:
-    return is_amount(amount) and amount > 0
 
 
 def _place_of(bucket: NodeBucket) -> Place:

@@ -87,7 +87,8 @@ def _causes(node: Node, scene: Scene) -> Iterator[Cause]:
     yield from _what_else(fate)
     is_unreported = _is_unreported(node, scene)
     if is_unreported and (node.closed or not _goes(fate)):
-        yield Cause("NotReported", "the scheduler does not report its host: nothing starts there")
+        text = "the scheduler does not report its host, or nothing available on it"
+        yield Cause("NotReported", f"{text}: nothing starts there")
     if node.closed and not _rests(node, scene):
         whole = "a job takes it whole, or it is on its way out"
         alone = "its boot timeout is over" if is_unreported else "nobody can tell"
@@ -108,7 +109,7 @@ def is_up(node: Node) -> bool:
 
 def _is_unreported(node: Node, scene: Scene) -> bool:
     """Whether a node is ready and the scheduler, which reports hosts without work too, does not
-    report its host."""
+    report its host, or has just begun to, with nothing available."""
     is_ready = node.managed and node.exists and node.state in READY_STATES
     is_host = node in scene.calculator.reported
     return is_ready and not is_host and reports_idle_hosts(scene.config)
