@@ -129,6 +129,17 @@ def test_a_file_that_was_left_behind(path):
     assert lock_state({}, path).state == Lock.FREE
 
 
+def test_a_lock_that_cannot_be_taken(path, tmp_path):
+    """A pipe, a directory, and a link into a directory that is not there are not free."""
+    os.mkfifo(path)
+    pipe, directory = lock_state({}, path), lock_state({}, str(tmp_path))
+    assert str(pipe) == f"not known: {path} is a pipe, so it cannot be taken"
+    assert str(directory) == f"not known: {tmp_path} is a directory, so it cannot be taken"
+    os.symlink("away/lock", link := f"{path}-link")
+    said = f"not known: there is no directory {tmp_path / 'away'}, so it cannot be taken"
+    assert str(lock_state({}, link)) == said
+
+
 def refusing(function, *paths):
     """A function that may not touch these paths."""
 

@@ -143,6 +143,14 @@ def test_lock_that_cannot_be_opened(tmp_path):
     assert str(refused.value) == f"lock file {path!r} cannot be opened: No such file or directory"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="no pipes with a name")
+def test_lock_that_is_a_pipe(tmp_path):
+    """The error says that it is no file."""
+    os.mkfifo(path := str(tmp_path / "pipe"))
+    with pytest.raises(LockUnusableError, match="cannot be opened: File or stream is not seekable"):
+        SingletonFileLock(path)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="locks there are not flock's")
 def test_lock_that_the_file_system_does_not_know(tmp_path, monkeypatch):
     """Is not said to be held by somebody."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,8 @@ _LOCAL = (
     *("overlay", "ramfs", "reiserfs", "tmpfs", "vfat", "xfs", "zfs"),
 )
 """File systems whose locks are all taken on this machine."""
+_NO_FILES = {stat.S_ISDIR: "directory", stat.S_ISFIFO: "pipe", stat.S_ISSOCK: "socket"}
+"""What cannot be opened to lock it."""
 _OF_THE_MACHINE = "pid:[4026531836]"
 """The namespace of process numbers that sees every process of a machine."""
 _UNIX, _LOCKS = "/proc/net/unix", "/proc/locks"
@@ -96,13 +99,14 @@ def _files_of_clusters(config: Mapping[str, Any]) -> Iterator[str]:
 
 def _holders_of_file(path: str) -> list[str]:
     """Who has locked a file. _Unknown where that cannot be told."""
-    directory = os.path.dirname(os.path.abspath(path))
+    directory = os.path.dirname(os.path.realpath(path))  # a link may lead elsewhere
     if not os.path.isdir(directory):
         raise _Unknown(f"there is no directory {directory}, so it cannot be taken")
     try:
-        if os.path.isdir(path):
-            raise _Unknown(f"{path} is a directory, so it cannot be taken")
-        os.stat(path)
+        mode = os.stat(path).st_mode
+        for is_one, kind in _NO_FILES.items():
+            if is_one(mode):
+                raise _Unknown(f"{path} is a {kind}, so it cannot be taken")
     except FileNotFoundError:
         return []
     except OSError as error:

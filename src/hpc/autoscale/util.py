@@ -191,7 +191,9 @@ class SingletonFileLock(SingletonLock):
             # none
             self.lockfp = open(path, "a+", encoding="utf-8", opener=_for_us_alone)  # noqa: SIM115
         except OSError as e:
-            raise LockUnusableError(f"lock file {path!r} cannot be opened: {e.strerror}") from e
+            raise LockUnusableError(
+                f"lock file {path!r} cannot be opened: {e.strerror or e}"
+            ) from e
         try:
             self._lock()
         except OSError as e:
