@@ -211,7 +211,7 @@ def test_prices_become_weights(site):
     price is like the others."""
     plain = site.now(provider="price").weights
     square = site.now(provider="price", exponent=2)
-    assert set(site.now(provider="price", exponent=0).weights.values()) == {1}
+    assert set(site.now(provider="price", exponent=0).weights.values()) == {1000}
     assert (plain["eastus"], square.weights["eastus"]) == (1000, 1000)
     assert 0 < plain["westus2"] < 1000
     assert square.weights["westus2"] == pytest.approx(plain["westus2"] ** 2 / 1000, abs=2)
@@ -246,6 +246,21 @@ def test_prices_in_two_currencies_are_not_compared(site, server):
     found = site.now(provider="price", regions=regions, spot=False)
     assert (found.problem, found.unknown) == ("", ("southcentralus",))
     assert len(set(found.weights.values())) == 1
+
+
+def test_a_price_that_is_not_known_any_more_leaves_the_last_weight(site, server):
+    """In the same measure as that of the region that is left, which has most."""
+
+    def priced(amount):
+        item = {"type": "Consumption", "currencyCode": "USD", "meterName": "F4s v2"}
+        return Answer(body={"Items": [{**item, "retailPrice": amount}]})
+
+    server.on("GET", "/prices", priced(0.2), priced(0.25), priced(0.2), Answer(body={"Items": []}))
+    site.config["cost"] = {"prices_url": f"{server.url}/prices", "cache_root": str(site.home / "p")}
+    asked = {"provider": "price", "regions": ["eastus", "westus2"], "spot": False}
+    assert site.now(**asked).weights == {"eastus": 1000, "westus2": 800}
+    later = site.now(after=10_000_000, **asked)  # prices are kept for some days
+    assert (later.unknown, later.weights) == (("westus2",), {"eastus": 1000, "westus2": 800})
 
 
 def prices_of(site, region):

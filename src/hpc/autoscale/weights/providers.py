@@ -55,8 +55,8 @@ class WeightProvider(Protocol):
 
 def static(question: WeightQuestion) -> Answer:
     """The weights that the configuration has under `static`; 0 for other regions."""
-    given: Mapping[str, float] = question.settings.get("static") or {}
-    return {region: float(given.get(region, 0)) for region in question.regions}
+    given: Mapping[str, int] = question.settings.get("static") or {}
+    return {region: given.get(region, 0) for region in question.regions}
 
 
 def spot_score(question: WeightQuestion) -> Answer:
@@ -221,11 +221,12 @@ def _checked(name: str, answer: object, question: WeightQuestion) -> dict[str, f
 
 
 def _in_whole_numbers(weights: Mapping[str, float | None]) -> dict[str, int | None]:
-    """The same weights, or weights in about the same ratios, with 1000 for the largest; what is
-    above 0 stays so."""
+    """The same weights or, where a provider has floats, weights in about the same ratios, with 1000
+    for the largest; what is above 0 stays so. Whether floats happen to be whole makes no
+    difference: weights of one provider are compared with those that it gave before."""
     known = [weight for weight in weights.values() if weight is not None]
     scale = 1.0
-    if any(weight != int(weight) for weight in known):
+    if any(known) and any(isinstance(weight, float) for weight in known):
         scale = _WHOLE / max(known)
     return {
         region: None if weight is None else max(round(weight * scale), int(weight > 0))

@@ -23,7 +23,7 @@ METADATA_URL = "http://169.254.169.254"
 MOST_SIZES = 5
 MOST_REGIONS = 8
 
-WEIGHTS: Mapping[str, float] = {"high": 9.0, "medium": 4.0, "low": 1.0}
+WEIGHTS: Mapping[str, int] = {"high": 9, "medium": 4, "low": 1}
 """What a score weighs; other words say nothing."""
 
 
@@ -35,7 +35,7 @@ class ScoresUnavailable(AutoscaleError):
         super().__init__(f"{url.partition('?')[0]}: {reason}")
 
 
-Scores = dict[str, dict[str, float | None]]
+Scores = dict[str, dict[str, int | None]]
 """By region and VM size: 9, 4 or 1, 0 without quota, None where nothing is known."""
 
 
@@ -126,7 +126,7 @@ def _note(found: Scores, record: Any) -> None:
         return
     weight = WEIGHTS.get(str(record.get("score")).lower())
     if record.get("isQuotaAvailable") is False:
-        weight = 0.0
+        weight = 0
     before = region[size]
     if weight is not None and (before is None or weight > before):
         region[size] = weight
