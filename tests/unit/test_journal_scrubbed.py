@@ -107,6 +107,17 @@ def test_hosts_that_are_called_as_their_nodes_in_several_clusters(scrubbed):
     assert (found.hosts, found.decided) == (hosts, asked)
 
 
+def test_some_hosts_that_are_called_as_their_nodes(scrubbed):
+    """As in one of two clusters: the others keep their places among them, and are replaced."""
+    names = ["a-7", "hpc07", "htc-1", "htz8", "ip-0A000004", "ip-0A000005"]
+    nodes = [
+        a_node_record(name if name == "htc-1" else f"west/htc-{n}", Template="htc", Hostname=name)
+        for n, name in enumerate(names)
+    ]
+    found = [node["Hostname"] for node in scrubbed(a_pass_record(1, nodes)).nodes]
+    assert found == sorted(found) and {*names} & {*found} == {"htc-1"}
+
+
 def test_what_is_said_of_many_jobs_is_looked_at_once(scrubbed, monkeypatch):
     """Names are looked for in each text once, however many jobs have it."""
     words, own = [], Aliases._word

@@ -195,10 +195,12 @@ class Aliases:
         """What stands for hosts on premises, and others that only the scheduler knows. They are
         nodes beside those of the cluster, which keep their names; so they begin as they did, as far
         as their order depends on it. Where one of them is the host of a node at other times, as
-        when a node is gone and its host still listed, all hosts do, as their order counts too."""
+        when a node is gone and its host still listed, or where some hosts are called what their
+        nodes are, all hosts do, as their order counts too."""
         names = self._found.get("on premises", set())
         of_nodes = self._found.get("host of a node", set())
-        names = names if names.isdisjoint(of_nodes) else names | of_nodes
+        if not (names.isdisjoint(of_nodes) and all(map(self._is_replaced, of_nodes))):
+            names = names | of_nodes
         names = set(filter(self._is_replaced, names))
         for name, alias in _stand_ins("host", names):
             count = next(n for n in range(1, len(name) + 1) if not self._begins_a_node(name[:n]))
@@ -206,7 +208,8 @@ class Aliases:
 
     def _begins_a_node(self, text: str) -> bool:
         """Whether a nodearray begins with this, so that more is needed to tell its nodes apart."""
-        return any(array.startswith(text) and array != text for array in self._arrays)
+        arrays = self._arrays | self._arrays_there
+        return any(array.startswith(text) and array != text for array in arrays)
 
     def _is_replaced(self, name: str) -> bool:
         """Not what the library says itself: words of its own, and nodes, which have the names of
