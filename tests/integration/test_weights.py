@@ -400,6 +400,15 @@ def test_azscale_buckets_has_the_weight_of_each_region(site, tmp_path, capsys):
     assert "region_weight" not in buckets()["eastus"]
 
 
+def test_azscale_retries_failed_nodes_where_regions_follow_current_weights(site, capsys):
+    """As any other command: it reads the configuration as they do."""
+    path = site.home / "autoscale.json"
+    path.write_text(json.dumps(auto(site, weights=site.section)))
+    path.chmod(0o600)
+    assert not cli.main(["retry_failed_nodes", "-c", str(path)])
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_damaged_file(site, tmp_path):
     """Is an error that says what to do."""
     (tmp_path / "weights.db").write_bytes(b"no database" * 100)

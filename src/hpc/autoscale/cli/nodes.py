@@ -325,8 +325,9 @@ class NodeCommands(CommandLine):
 
     def retry_failed_nodes(self, config: Config) -> None:
         """Retries all nodes that failed."""
-        self._take_lock(config, self._driver(config))
-        node_mgr = self._node_mgr(config)
+        driver, config = self._prepared(config)
+        self._take_lock(config, driver)
+        node_mgr = self._node_mgr(config, driver)
         node_mgr.gate.facts.asker = Asker.PERSON
         refused = retry_failed(
             node_mgr.cluster_bindings, node_mgr.get_failed_nodes(), node_mgr.gate
