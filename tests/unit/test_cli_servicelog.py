@@ -35,6 +35,15 @@ def test_a_line_with_the_time_for_each_pass(said):
     ]
 
 
+def test_a_line_within_a_pass_is_no_part_of_its_record(said):
+    """Whoever records which times a pass was told does not hear of the line's own: no replay, which
+    tells nothing, asks for it."""
+    heard = []
+    with clock.heard_by(heard.append):
+        ServiceLog(say=said.append).tell("cluster west is set aside")
+    assert (said, heard) == (["2023-11-14T22:13:20Z cluster west is set aside"], [])
+
+
 def test_a_reason_is_told_once(said):
     """Until it is gone and comes back; other jobs and other figures are no news."""
     log = ServiceLog(say=said.append)
