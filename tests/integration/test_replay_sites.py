@@ -85,6 +85,22 @@ def test_a_cluster_whose_command_fails_and_one_that_lags(clusters, tmp_path):
     is_same(tmp_path, 3)
 
 
+def test_a_removal_whose_answer_was_lost(tmp_path):
+    """What is not known of its nodes, which are gone, is not known again, and asked about later."""
+    with several_clusters(tmp_path, {"east": 3, "west": 4}, lifecycle={"terminating": 0}) as two:
+        two.settings["journal"] = {}
+        two.run(4)
+        for name in ("east", "west"):
+            two[name].faults.add("lost_reply", endpoint="shutdown_nodes")
+        two.after(600)
+        errors = []
+        for _ in range(5):
+            errors += two.run(0).errors
+            two.after(301)
+    assert "nobody knows what becomes of it" in str(errors)
+    is_same(tmp_path, 6)
+
+
 def test_resources_that_a_driver_defines_for_several_clusters(clusters, tmp_path):
     """They are those of then, whichever cluster a bucket is of."""
 

@@ -260,7 +260,9 @@ class PassRecorder:
     def heard_done(self, known: Mapping[str, Any], answer: Any, news: Mapping[str, Any]) -> None:
         """A command was answered. `known`: which one; `news` as in `heard_status`."""
         plain = answer.to_dict() if hasattr(answer, "to_dict") else None
-        self.heard("command", **known, answer=plain, **news)
+        # what no server sends, as it is what the client made of a lost answer
+        own = {"is_worked_out": True} if getattr(answer, "is_worked_out", False) else {}
+        self.heard("command", **known, answer=plain, **own, **news)
 
     @_apart
     def heard_error(self, door: str, known: Mapping[str, Any], error: Exception) -> None:

@@ -209,7 +209,10 @@ class JournalBinding(RefusingBinding):
     def _told(self, call: str, request_id: str | None) -> NodeManagementResult:
         if call not in COMMANDS:
             raise self._refusal(call)
-        return _answer(NodeManagementResult, self._tape.next("command", call, request_id))
+        found = self._tape.next("command", call, request_id)
+        answer = _answer(NodeManagementResult, found)
+        answer.is_worked_out = bool(found.get("is_worked_out"))
+        return answer
 
     def _refusal(self, call: str) -> NotInRecord:
         return NotInRecord(f"no record has {call}")
