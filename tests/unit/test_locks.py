@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import json
 import os
 import socket
 import sys
@@ -101,6 +102,25 @@ def test_it_is_given_back(take, config, tmp_path):
         assert holders_of(config) == []
         python(CODE + "import os; os._exit(9)", str(tmp_path / "x"), *config.values())
     take(config, "one")
+
+
+def test_an_address_that_stands_elsewhere(take, config, tmp_path, monkeypatch):
+    """In the environment, or in the file with the password: it is the same cluster."""
+    take(config, "one")
+    url = config.pop("url")
+    path = tmp_path / "credentials.json"
+    path.write_text(json.dumps({"url": url, "username": "u", "password": "p"}))
+    path.chmod(0o600)
+    in_file = {**config, "credentials_file": str(path)}
+    for own in in_file, {"clusters": [{"name": "east", **in_file}]}:
+        with pytest.raises(MultipleInstancesError, match=r"only instance for cluster /.* at test-"):
+            take(own, "two")
+    with monkeypatch.context() as patch:
+        patch.setenv("CYCLECLOUD_URL", url)
+        with pytest.raises(MultipleInstancesError, match="only instance for cluster"):
+            take(config, "two")
+    path.chmod(0o644)  # nobody connects with that, and whoever tries says so
+    take(in_file, "two")
 
 
 @pytest.mark.parametrize(

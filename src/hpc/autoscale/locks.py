@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from hpc.autoscale.config.clusters import members_of, server_of
+from hpc.autoscale.config.clusters import server_of
 from hpc.autoscale.errors import LockUnusableError, MultipleInstancesError
 
 Unlock = Callable[[], None]
@@ -31,8 +31,9 @@ _FORBIDDEN = (errno.EAFNOSUPPORT, errno.EPERM, errno.EACCES, errno.EPROTONOSUPPO
 def clusters_of(config: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The server and the cluster of each cluster that a configuration names, each once and in one
     order for everybody, so that nobody waits for somebody who waits for them."""
-    members: list[Mapping[str, Any]] = [member for _, member in members_of(config)]
-    return sorted({found for each in members or [config] if (found := cluster_of(each))})
+    from hpc.autoscale.config.secrets import addressed  # takes long to import
+
+    return sorted({found for _, each in addressed(config) if (found := cluster_of(each))})
 
 
 def cluster_of(config: Mapping[str, Any]) -> tuple[str, str] | None:

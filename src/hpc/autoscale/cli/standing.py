@@ -27,8 +27,8 @@ from hpc.autoscale.autoscaler.summary import (
     stuck_jobs,
 )
 from hpc.autoscale.backoff.held import HeldBack
-from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
+from hpc.autoscale.config.secrets import addressed
 from hpc.autoscale.explaining.limit_words import resting_in_words
 from hpc.autoscale.hpctypes import name_order
 from hpc.autoscale.job.demandcalculator import DemandCalculator
@@ -265,8 +265,10 @@ def look(
 
 
 def _clusters(config: Mapping[str, Any]) -> dict[str, str]:
-    members = members_of(config) or [(str(config.get("cluster_name", "")), dict(config))]
-    return {name: str(own.get("url") or "") for name, own in members}
+    return {
+        name or str(own.get("cluster_name", "")): str(own.get("url") or "")
+        for name, own in addressed(config)
+    }
 
 
 def _passes(

@@ -9,11 +9,12 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from hpc.autoscale.config.clusters import members_of
 from hpc.autoscale.config.load import files_of
 from hpc.autoscale.errors import ConfigurationException, unreadable
 from hpc.autoscale.redaction import SHORTEST, is_secret, passwords_of_urls, redact
@@ -107,6 +108,27 @@ def of_its_own(member: Mapping[str, Any]) -> dict[str, Any]:
     from_file = _read_credentials(path) if path else {}
     said = {name: from_file[name] for name in _FIELDS if from_file.get(name)}
     return {**member, **{name: value for name, value in said.items() if not member.get(name)}}
+
+
+def addressed(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The name of each cluster of a configuration, empty where there is one only, and what it is
+    connected with: the `url` too where that stands in the environment or in a `credentials_file`.
+    A cluster whose address is nowhere, or in a file that cannot be used, has none."""
+    entries = members_of(config)
+    return [(name, _addressed(own, of_its_own)) for name, own in entries] or [
+        ("", _addressed(config, dict))
+    ]
+
+
+def _addressed(
+    config: Mapping[str, Any], known: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> dict[str, Any]:
+    with suppress(ConfigurationException):
+        own = known(config)
+        url = own.get("url") or os.environ.get(_variable("url"))
+        path = own.get("credentials_file")
+        return {**own, "url": url or (_read_credentials(path).get("url") if path else None)}
+    return dict(config)
 
 
 def exposed_passwords(path: str | os.PathLike[str]) -> list[str]:
