@@ -41,6 +41,16 @@ def test_the_address_of_a_server_is_replaced_as_a_whole(scrubbed, server):
     assert found.did["errors"] == [f"{found.config['url']} did not answer ({other})"]
 
 
+def test_the_name_of_a_server_that_is_not_in_the_configuration(scrubbed):
+    """As where its address is in a file with the password: it is replaced where it stands."""
+    url = "https://cc.corp.example:8443/clusters/c/status"
+    found = scrubbed(a_pass_record(1, errors=[f"{url}: no answer", "cc.corp.example: refused"]))
+    first, second = found.did["errors"]
+    place = urlsplit(first.split(": ")[0])
+    assert (place.port, place.path) == (8443, "/clusters/c/status")
+    assert second == f"{place.hostname}: refused" and "corp" not in f"{first} {second}"
+
+
 def test_hosts_that_are_known_by_their_addresses(scrubbed):
     """The same one again wherever it stands, and in the same order."""
     names = ["10.9.8.10", "10.9.8.11", "10.9.8.2"]

@@ -36,10 +36,11 @@ _PLACES = ("address", "server", "host")
 # keys under which people name machines
 _MACHINE = re.compile(r"server|host|broker|url|address", re.IGNORECASE)
 _HOST_NAME = re.compile(r"[a-z0-9][\w.\-]*", re.IGNORECASE)
-# what may be an address of IPv4 or IPv6, and paths of two names at least, within a text
+# what may be an address of IPv4 or IPv6, servers, and paths of two names at least, within a text
 _ADDRESS = re.compile(
     r"(?<![\w.:])(?:\d+(?:\.\d+){3}|[0-9a-f]*:[0-9a-f:]*:[0-9a-f.]*)(?![\w:])", re.I
 )
+_URL = re.compile(r"https?://[^\s/\"'<>]+", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w/.~:\-])~?(?:/[\w.+\-]*\w){2,}")
 _OF_THE_PROTOCOL = (
     *("Status", "TargetState", "State"),
@@ -155,7 +156,10 @@ class Aliases:
             self._add("server", name)
 
     def _learn_text(self, text: str) -> None:
-        """The addresses and paths in a text."""
+        """The addresses, servers and paths in a text. What is connected with need not be in the
+        configuration."""
+        for url in _URL.findall(text):
+            self._learn_machine(url)
         for word in _ADDRESS.findall(text):
             if _version_of(word) and not ipaddress.ip_address(word).is_loopback:
                 self._add("address", word)
