@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,27 @@ def test_a_later_process_waits_for_what_is_left(path: Path) -> None:
     assert later.pending(ENDPOINT, 7.0) == RetryAfter(207.0, 429, "Slow down.")
     assert later.pending(ENDPOINT, 207.0) is None
     assert later.pending(("https://cc", "GET", "/clusters/c/status"), 7.0) is None
+
+
+def test_what_two_threads_note_at_a_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of two clusters that are read side by side: the file has both, whoever writes last."""
+    own, write = process(path, now=0.0, wall_clock=1000.0), waits.write_whole
+    others: list[threading.Thread] = []
+
+    def slow(target: Path, text: str) -> None:
+        if not others:
+            others.append(threading.Thread(target=note, args=("/second",)))
+            others[0].start()
+            others[0].join(0.2)  # it may be done by then, or have to wait for this one
+        write(target, text)
+
+    def note(endpoint: str) -> None:
+        own.note(("https://cc", "GET", endpoint), RetryAfter(5.0, 429, ""))
+
+    monkeypatch.setattr(waits, "write_whole", slow)
+    note("/first")
+    others[0].join()
+    assert "/first" in path.read_text() and "/second" in path.read_text()
 
 
 def test_what_is_over_is_forgotten(path: Path) -> None:

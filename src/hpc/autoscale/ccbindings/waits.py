@@ -6,6 +6,7 @@ the session's.
 """
 
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -59,13 +60,16 @@ class SavedWaits(NotBefore):
         self.kept_in = str(path)
         self._now = now
         self._wall_clock = wall_clock
+        self._turn = threading.Lock()
         for endpoint, asked in self._read():
             super().note(endpoint, asked)
 
     def note(self, endpoint: tuple[str, str, str], asked: RetryAfter) -> None:
-        """Remember what a server asked for at an endpoint, also on disk."""
-        super().note(endpoint, asked)
-        self._write()
+        """Remember what a server asked for at an endpoint, also on disk. One thread does so after
+        the other: else the file may end without what another one has noted meanwhile."""
+        with self._turn:
+            super().note(endpoint, asked)
+            self._write()
 
     def _read(self) -> list[tuple[tuple[str, str, str], RetryAfter]]:
         try:
