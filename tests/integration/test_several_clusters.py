@@ -205,6 +205,18 @@ def test_a_removal_in_doubt_waits_until_its_cluster_is_back(clusters):
     assert not log.removals
 
 
+def test_a_file_of_what_clusters_had_that_is_damaged(clusters):
+    """Is a note of each pass, whether it is written to or read; it says what to do."""
+    clusters.run(2)
+    (clusters.home / "clusters.db").write_text("no database")
+    (note,) = clusters.run(2).notes
+    assert "clusters.db: it is damaged (file is not a database): delete it" in note
+    assert note.endswith("what clusters have is not remembered")
+    break_500(clusters)
+    notes = clusters.run(2).notes
+    assert notes[0].endswith("what cluster west had is not known") and notes[1] == note
+
+
 def a_host(clusters, name, number, is_busy):
     """A host as the scheduler has it: its node says which one it is by the id that it knows."""
     node = clusters[name].cluster("c").nodes()[number]

@@ -57,14 +57,25 @@ class LastSeen:
     """The last look at each cluster, by its name; `path`: the file, None for memory alone.
 
     What is known of a cluster is forgotten when its name is that of one in another `place`: another
-    server, or another cluster there. A file that cannot be used costs a warning: whoever asks is
-    told that nothing is known.
+    server, or another cluster there. Of a file that cannot be used `problems` say so, a sentence
+    each: whoever asks is told that nothing is known.
     """
 
     def __init__(self, path: str | None = None, read_only: bool = False) -> None:
         self._file = LastSeenFile(path) if path else None
         self._read_only = read_only
         self._known: dict[str, Look] = {}
+        self._problems: dict[str, None] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """What was wrong with the file so far."""
+        return list(self._problems)
+
+    def _warn(self, error: Exception, what: str) -> None:
+        said = f"{error}; {what}"
+        logging.warning("%s", said)
+        self._problems[said] = None
 
     def keep(self, cluster: str, place: str, look: Look) -> None:
         """Remember what a cluster has now."""
@@ -84,7 +95,7 @@ class LastSeen:
                     db.execute("REPLACE INTO looks VALUES (?, ?, ?)", (cluster, place, text))
                     db.execute("DELETE FROM later WHERE cluster = ?", (cluster,))
         except (LastSeenError, TypeError, ValueError) as error:
-            logging.warning("cluster %s: what it has is not remembered: %s", cluster, error)
+            self._warn(error, "what clusters have is not remembered")
 
     def note(self, cluster: str, place: str, records: Sequence[Record]) -> None:
         """Remember what became of some nodes since the last look at a cluster, beside that."""
@@ -99,7 +110,7 @@ class LastSeen:
             with self._file.writing() as db:
                 db.executemany("REPLACE INTO later VALUES (?, ?, ?)", rows)
         except (LastSeenError, TypeError, ValueError) as error:
-            logging.warning("cluster %s: what was made is not remembered: %s", cluster, error)
+            self._warn(error, "what was made is not remembered")
 
     def of(self, cluster: str, place: str) -> Look | None:
         """What a cluster had when it last answered; None where nobody knows."""
@@ -126,7 +137,7 @@ class LastSeen:
             ]
             return Look(status, _with([dict(record) for record in saved["nodes"]], later))
         except (AutoscaleError, TypeError, ValueError, KeyError, RecursionError) as error:
-            logging.warning("cluster %s: what it had is not known: %s", cluster, error)
+            self._warn(error, f"what cluster {cluster} had is not known")
             return None
 
 

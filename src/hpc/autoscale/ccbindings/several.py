@@ -68,7 +68,8 @@ class Member(NamedTuple):
 
 class SeveralStatus(ClusterStatus):
     """The status of several clusters. `parts`: those of each of them, whose limits are their own,
-    by cluster; `problems`: a sentence on each cluster that is set aside, or to be terminated."""
+    by cluster; `problems`: a sentence on each cluster that is set aside, or to be terminated, and
+    on a file of what they had that cannot be used."""
 
     def __init__(
         self, parts: Mapping[str, ClusterStatus], problems: Sequence[str], **values: Any
@@ -166,7 +167,7 @@ class SeveralClusters(SelectingBinding):
         said = [f"cluster {name}: its target state is Terminated" for name in ending]
         return SeveralStatus(
             parts,
-            [*self.away.values(), *said],
+            [*self.away.values(), *said, *self._seen.problems],
             state=present[0].state,
             target_state=next((t for t in targets if t != "Terminated"), targets[0]),
             max_count=sum(part.max_count or 0 for part in present),
