@@ -113,6 +113,23 @@ def test_a_pass_of_cron_names_nodes_as_joined_until_they_are_hosts(site, simulat
         assert ("1 joined" in site.capsys.readouterr().err) is joins
 
 
+@pytest.mark.parametrize("is_in_environment", [False, True])
+def test_the_address_of_the_server_is_shown_without_a_password(
+    site, monkeypatch, is_in_environment
+):
+    """Wherever it stands; that it must have none is the error."""
+    config = json.loads(site.path.read_text())
+    url = config.pop("url").replace("://", "://me:hunter2@")
+    if is_in_environment:
+        monkeypatch.setenv("CYCLECLOUD_URL", url)
+    site.path.write_text(json.dumps(config if is_in_environment else {**config, "url": url}))
+    with pytest.raises(SystemExit):
+        site("status")
+    said = site.capsys.readouterr()
+    assert said.out.startswith(f"demo at {url.replace('hunter2', '***')}")
+    assert "must not contain credentials" in said.err and "hunter2" not in said.out + said.err
+
+
 NO_JOBS = {"run": 0, "will_start": 0, "stuck": 0, "served": 0, "workers": 0}
 
 

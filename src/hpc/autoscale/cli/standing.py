@@ -43,6 +43,7 @@ from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.pricing import is_paid_for, node_price
 from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.plaintext import NAMED_AT_MOST, on_one_line
+from hpc.autoscale.redaction import redact
 from hpc.autoscale.rehearsal import Cost, Rehearsal
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes
 from hpc.autoscale.requestsets.dynamic import array_of
@@ -266,7 +267,7 @@ def look(
 
 def _clusters(config: Mapping[str, Any]) -> dict[str, str]:
     return {
-        name or str(own.get("cluster_name", "")): str(own.get("url") or "")
+        name or str(own.get("cluster_name", "")): redact(str(own.get("url") or ""))
         for name, own in addressed(config)
     }
 
