@@ -266,6 +266,12 @@ def test_a_journal_without_a_pass_has_a_page_too() -> None:
     assert "There is no pass in this journal yet" in page(of_records([]))
 
 
+def test_the_heading_names_all_clusters() -> None:
+    record = a_pass_record(0)
+    record.config = {"clusters": [{"name": "east"}, {"name": "we<st"}]}
+    assert "<h1>Clusters east, we&lt;st</h1>" in page(of_records([record]))
+
+
 def sizes_of_charts(text: str) -> list[list[float]]:
     """Width and height of each."""
     boxes = re.findall(r'<figure.*?<svg [^>]*viewBox="0 0 ([^"]*)"', text)

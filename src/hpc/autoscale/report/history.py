@@ -121,7 +121,7 @@ class History:
     `samples` are the passes in order, older ones joined, from the first that could look. `last` is
     the last that could, `health` what all passes have come to, `lives` what is known of nodes:
     those that are there, and of those that are gone the ones that were there longest. `nodes_seen`
-    is how many there were in all.
+    is how many there were in all, `clusters` what the clusters are called, as a heading has it.
     """
 
     samples: list[Sample] = field(default_factory=list)
@@ -129,7 +129,7 @@ class History:
     nodes_seen: int = 0
     quotas: list[QuotaUse] = field(default_factory=list)
     explanations: list[WaitingCause] = field(default_factory=list)
-    cluster: str = ""
+    clusters: str = ""
     errors: deque[NotedError] = field(default_factory=lambda: deque(maxlen=ERRORS))
     unpriced: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
@@ -148,7 +148,7 @@ class History:
     def add(self, record: PassRecord) -> None:
         """One more pass."""
         self.health = self.health.after(record.at, record.did)
-        self.cluster = str(record.config.get("cluster_name") or self.cluster)
+        self.clusters = _clusters(record.config) or self.clusters
         self._use_prices(record.config.get("vm_sizes") or {})
         self._began = record.at if self._began is None else min(self._began, record.at)
         self._ended = max(self._ended, record.at)
@@ -352,6 +352,12 @@ def together(counted: Mapping[str, int], foremost: Sequence[str]) -> dict[str, i
     rest = sum(counted.values()) - sum(counted.get(name, 0) for name in foremost)
     found = {name: counted[name] for name in foremost if counted.get(name)}
     return found | ({OTHERS: rest} if rest else {})
+
+
+def _clusters(config: Mapping[str, Any]) -> str:
+    several = ", ".join(str(each.get("name")) for each in config.get("clusters") or ())
+    one = config.get("cluster_name")
+    return f"Clusters {several}" if several else f"Cluster {one}" if one else ""
 
 
 def _that_failed(record: PassRecord, before: Sample) -> Sample:

@@ -105,7 +105,7 @@ class LivePage:
     def whole(self) -> str:
         """The page."""
         parts = self.parts()
-        around = page(History(cluster=self._history.cluster), head=_HEAD, policy=_POLICY)
+        around = page(History(clusters=self._history.clusters), head=_HEAD, policy=_POLICY)
         before, _, rest = around.partition("<main>\n")
         after = rest.partition("</main>")[2]
         return f'{before}<p id="state" role="status"></p>\n<main>\n{parts[0]}</main>{after}'

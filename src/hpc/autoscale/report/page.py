@@ -74,7 +74,7 @@ _POLICY = (
 
 def page(history: History, title: str = "", head: str = "", policy: str = _POLICY) -> str:
     """The whole page. `head` goes into its head, and `policy` is what it may do."""
-    name = title or f"Cluster {history.cluster}".strip()
+    name = title or history.clusters or "Cluster"
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_text(policy)}">\n'
