@@ -370,7 +370,8 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
 )
 def test_the_nearest_of_what_was_noted(reason, limit, code, said):
     """In the words of the verdict, equal things once."""
-    assert nearest_noted(reason, limit) == (code, said)
+    found = nearest_noted(reason, limit)
+    assert (found.code, found.text) == (code, said)
 
 
 def test_jobs_by_cause():
@@ -380,7 +381,7 @@ def test_jobs_by_cause():
     jobs = [{"job": "a", "reason": "no", "limit": None}]
     jobs += [{"job": f"b{n}", "reason": large + n * " ", "limit": None} for n in range(7)]
     first, second, aside = causes_noted(jobs, [{"job": "c", "reason": "has no\nname"}])
-    assert (aside.jobs, aside.names, aside.cause) == (1, ["c"], ("SetAside", "has no name"))
+    assert (aside.jobs, aside.names, aside.cause.text) == (1, ["c"], "has no name")
     assert (first.jobs, first.names, first.cause.is_never) == (7, [f"b{n}" for n in range(5)], True)
     assert (second.jobs, second.names, second.cause.is_never) == (1, ["a"], False)
 

@@ -835,6 +835,20 @@ def test_causes_are_told_by_names_that_people_know() -> None:
     assert not any("NodeBucket" in each.cause for each in history.explanations)
 
 
+def test_what_is_in_back_off_is_one_cause() -> None:
+    """However often it has failed, and whenever it is tried again."""
+    rests = "Bucket(htc, f4) is in back-off (boot{}), {}: {}"
+    noted = [
+        rests.format("", "for 20 s more", "no message"),
+        rests.format(", 2 nodes in a row", "for 90 s more", "VM 7 did not start"),
+        rests.format(", 3 nodes in a row", "tried with 4 at a time", "no message"),
+        rests.format(", 4 nodes in a row", "tried by nodes that boot", "no message"),
+    ]
+    jobs = [a_waiting_job(str(n), limit=limit) for n, limit in enumerate(noted)]
+    (sample,) = of_records([a_pass_record(0, [], jobs)]).samples
+    assert sample.waiting == {"nodes of htc/f4 did not become ready": 4}
+
+
 def test_a_quota_is_that_of_a_family() -> None:
     """Sizes that draw on one quota have one row for it."""
     sizes = ("Standard_F2s_v2", "Standard_F4s_v2")

@@ -80,10 +80,12 @@ _NOUNS = {"vm_size": "VM size"}
 
 
 class NotedCause(NamedTuple):
-    """A cause: its code, as verdicts have it, and its sentence."""
+    """A cause: its code, as verdicts have it, and its sentence. `tried`: of what is in back-off,
+    what has failed, however often and whenever it is tried again."""
 
     code: str
     text: str
+    tried: str = ""
 
     @property
     def is_never(self) -> bool | None:
@@ -182,13 +184,16 @@ def _limit(part: str) -> NotedCause:
 def _resting(rests: re.Match[str]) -> NotedCause:
     """What was tried and failed, and when it was to be tried again; the size and the place of it in
     small letters, as they were noted."""
-    tried = tried_in_words(rests["kind"], _what_rests(rests["name"]), int(rests["streak"] or 1))
+    what = _what_rests(rests["name"])
+    tried = tried_in_words(rests["kind"], what, int(rests["streak"] or 1))
     few = counted(int(rests["few"]), "node") if rests["few"] else "nodes that boot"
     again = f"tried again with {few} first"
     if rests["seconds"]:
         again = f"next try in {rests['seconds']} s"
     said = "" if rests["said"] == "no message" else f"; the server says: {rests['said']}"
-    return NotedCause(OF_BACKOFF.get(rests["kind"], "CapacityBackoff"), f"{tried}: {again}{said}")
+    code = OF_BACKOFF.get(rests["kind"], "CapacityBackoff")
+    once = tried_in_words(rests["kind"], what, 1)
+    return NotedCause(code, f"{tried}: {again}{said}", once)
 
 
 def _what_rests(name: str) -> str:

@@ -281,7 +281,8 @@ class History:
         if known is None:
             if len(self._causes) >= _CAUSES:
                 self._causes.clear()
-            known = self._causes[said] = _cause_of(nearest_noted(reason, limit).text)
+            cause = nearest_noted(reason, limit)
+            known = self._causes[said] = _cause_of(cause.tried or cause.text)
         return known
 
     # -- what is shown
