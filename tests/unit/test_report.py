@@ -633,6 +633,26 @@ def test_a_directory_that_cannot_be_read_is_said_when_serve_begins(
     assert capsys.readouterr().err == ""
 
 
+def test_the_maxima_of_a_cluster_and_of_a_nodearray_are_limits() -> None:
+    """They are among the causes why jobs wait. One that all buckets share is there once, and so is
+    that of a nodearray with one bucket, as the bucket cannot have more."""
+    record = a_pass_record(0)
+    (htc,) = record.status["nodearrays"]
+    (bucket,) = htc["buckets"]
+    bucket |= {"activeCount": 3, "activeCoreCount": 12}
+    both = {"buckets": [bucket, bucket], "maxCount": 8, "maxCoreCount": 90}
+    arrays = [{**htc, "name": "two"} | both, {**htc, "maxCount": 10, "maxCoreCount": 90}]
+    record.status |= {"nodearrays": arrays, "maxCount": 100, "maxCoreCount": 90}
+    quotas = of_records([record]).quotas
+    assert [(q.name, q.used, q.most) for q in quotas if q.name.startswith("limit of")] == [
+        ("limit of nodearray two: nodes", 6, 8),
+        ("limit of the cluster: cores", 36, 90),
+        ("limit of the cluster: nodes", 9, 100),
+    ]
+    arrays[0]["maxCoreCount"] = 30
+    assert of_records([record]).quotas[0].name == "limit of nodearray two: cores"
+
+
 def test_limits_of_several_clusters_are_their_own() -> None:
     record = a_pass_record(0)
     record.status = {"parts": {"east": a_status(4, 40), "west": a_status(8, 40)}}

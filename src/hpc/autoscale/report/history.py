@@ -436,15 +436,41 @@ def _quotas(status: Mapping[str, Any]) -> Iterable[QuotaUse]:
     # each cluster may have a subscription of its own
     several = parts.items() if isinstance(parts, Mapping) else [("", status)]
     for cluster, part in several:
-        for array in part.get("nodearrays") or ():
-            for bucket in array.get("buckets") or ():
-                for quota in _quotas_of(array, bucket):
-                    name = f"{cluster}: {quota.name}" if cluster else quota.name
-                    found.setdefault(name, replace(quota, name=name))
+        for quota in _quotas_of_cluster(part):
+            name = f"{cluster}: {quota.name}" if cluster else quota.name
+            found.setdefault(name, replace(quota, name=name))
     return sorted(found.values(), key=lambda each: -each.used / max(each.most, 1))[:50]
 
 
-def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[QuotaUse]:
+def _quotas_of_cluster(status: Mapping[str, Any]) -> Iterable[QuotaUse]:
+    arrays = status.get("nodearrays") or ()
+    yield from _maxima("the cluster", status, [b for a in arrays for b in a.get("buckets") or ()])
+    for array in arrays:
+        buckets = array.get("buckets") or ()
+        # what one bucket may have is no more than its nodearray
+        if len(buckets) > 1:
+            shared = array.get("maxCoreCount") == status.get("maxCoreCount")
+            own = {**array, "maxCoreCount": None} if shared else array
+            yield from _maxima(f"nodearray {array.get('name')}", own, buckets)
+        for bucket in buckets:
+            yield from _quotas_of_bucket(array, bucket)
+
+
+def _maxima(
+    name: str, part: Mapping[str, Any], buckets: Iterable[Mapping[str, Any]]
+) -> Iterable[QuotaUse]:
+    """MaxCoreCount and MaxCount of a cluster or a nodearray, which all its buckets share."""
+    cores, nodes = 0, 0
+    for bucket in buckets:
+        cores += int(bucket.get("activeCoreCount") or 0)
+        nodes += int(bucket.get("activeCount") or 0)
+    yield from _that_apply(
+        (f"limit of {name}: cores", cores, part.get("maxCoreCount")),
+        (f"limit of {name}: nodes", nodes, part.get("maxCount")),
+    )
+
+
+def _quotas_of_bucket(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[QuotaUse]:
     size = (bucket.get("definition") or {}).get("machineType")
     record = array.get("nodearray") or {}
     kind = "spot" if record.get("Interruptible") else "core"
@@ -452,7 +478,7 @@ def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[
     name = f"{array.get('name')}/{size}: nodes"
     if is_disabled(record):
         name += " (the nodearray has autoscale.enabled=false)"
-    rows = (
+    yield from _that_apply(
         (name, bucket.get("activeCount"), bucket.get("maxCount")),
         (
             f"{kind} quota of {place}: cores",
@@ -466,6 +492,9 @@ def _quotas_of(array: Mapping[str, Any], bucket: Mapping[str, Any]) -> Iterable[
             bucket.get("familyQuotaCoreCount"),
         ),
     )
+
+
+def _that_apply(*rows: tuple[str, Any, Any]) -> Iterable[QuotaUse]:
     for text, used, most in rows:
         # a quota of millions is none, and 0 stands for one that does not apply
         if isinstance(used, int) and isinstance(most, int) and 0 < most < 1_000_000:
