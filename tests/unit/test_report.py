@@ -95,6 +95,15 @@ def test_jobs_that_wait_are_counted_by_cause_whatever_the_figures_in_it() -> Non
     assert [(e.jobs, e.names) for e in history.explanations][:1] == [(1, ["0"])]
 
 
+def test_the_last_pass_holds_for_as_long_as_passes_are_apart() -> None:
+    """And not for longer than what is shown before it: a minute where there is one pass alone."""
+    records = [a_pass_record(0), a_pass_record(0), a_pass_record(0)]
+    for number, record in enumerate(records):
+        record.at = START + 2 * number
+    assert of_records(records).until == START + 6
+    assert of_records(records[:1]).until == START + 60
+
+
 def test_figures_in_names_tell_causes_apart() -> None:
     said = ["quota of westus2: 3 of 40 cores", "quota of westus3: 4 of 1,040.5 cores"]
     history = of_records([a_pass_record(0, (), [a_waiting_job(text, text) for text in said])])
@@ -824,6 +833,15 @@ def test_a_time_that_is_none_breaks_no_page(journal: Path, tmp_path: Path, at: s
     main(["report", str(journal), "--out", str(tmp_path / "page.html")])
     text = (tmp_path / "page.html").read_text()
     assert "at: expected unix seconds" in text and "Nodes by bucket" in text
+
+
+def test_moments_have_their_seconds() -> None:
+    """Passes may be a few seconds apart, and `journal show` has seconds, too."""
+    record = a_pass_record(0, [a_node_record("a")], errors=["no answer"])
+    record.at += 61
+    text = page(of_records([record]))
+    assert '<span class="dim">2026-01-01 00:01:01</span> no answer' in text
+    assert "<td>2026-01-01 00:01:01</td>" in text
 
 
 def test_a_legend_is_cut_nowhere() -> None:

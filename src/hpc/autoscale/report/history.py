@@ -315,9 +315,9 @@ class History:
     @property
     def until(self) -> float:
         """Up to when the last pass is taken to hold: for as long as passes were apart on average,
-        and a minute at least."""
+        a minute where that is not known."""
         apart = (self.ended - self.began) / max(1, self.passes - 1)
-        return self.ended + max(60.0, apart)
+        return self.ended + (apart or 60.0)
 
     def spans(self) -> list[Sample]:
         """The samples, at most `SPANS`; in each the most that there was at a time. The last one is
