@@ -93,6 +93,19 @@ def test_the_page_fits_and_says_and_asks_nothing(
     visit.close(f"report-{width}-{scheme}")
 
 
+def test_on_a_phone_a_long_name_hides_no_reason(browser: Any, tmp_path: Path) -> None:
+    """And a moment stands on one line."""
+    record = a_pass_record(0, [a_node_record("a")], [a_waiting_job("x" * 80, "no licence")])
+    path = tmp_path / "page.html"
+    path.write_text(page(of_records([record])), encoding="utf-8")
+    visit = Visit(browser, path.as_uri(), 360)
+    wide = "each => each.scrollWidth - each.clientWidth"
+    assert visit.tab.locator("#explanations .scroll").evaluate(wide) <= 0
+    visit.tab.locator("#cost summary").first.click()
+    assert visit.tab.locator("#cost td").first.evaluate("each => each.clientHeight") < 40
+    visit.close()
+
+
 def test_every_section_is_reached_by_keyboard(browser: Any, file: Path) -> None:
     visit = Visit(browser, file.as_uri())
     reached = []

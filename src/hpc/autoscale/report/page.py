@@ -54,6 +54,7 @@ summary { cursor: pointer; color: var(--link); padding: 4px 0; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
 th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: normal; }
+details td { white-space: nowrap; }
 td.text { min-width: 16em; overflow-wrap: anywhere; } td.number, th.number { text-align: right; }
 progress { width: 8em; accent-color: var(--bar); }
 @media (max-width: 600px) { .wide { display: none; } .narrow { display: block; }
@@ -267,7 +268,8 @@ def _explanations(history: History) -> str:
     if not history.explanations:
         return "<p>No job waits.</p>\n"
     rows = "".join(
-        f'<tr><td class="number">{each.jobs:,}</td><td>{_text(_names(each.jobs, each.names))}</td>'
+        f'<tr><td class="number">{each.jobs:,}</td>'
+        f'<td class="text">{_text(_names(each.jobs, each.names))}</td>'
         f'<td class="text">{_text(each.cause)}</td></tr>\n'
         for each in history.explanations
     )
