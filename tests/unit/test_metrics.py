@@ -220,7 +220,8 @@ def test_a_file_is_the_old_one_or_the_new_one(run, files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "7", '{"passes": "x"}', '{"nodes": 3}', '{"last_pass": "now"}']
+    "content",
+    ["", "[]", "7", '{"passes": "x"}', '{"nodes": 3}', '{"last_pass": "now"}', '{"joined": [7]}'],
 )
 def test_a_health_file_that_is_none(tmp_path, content, run, files):
     """An error for who reads it; a pass begins anew."""
@@ -478,6 +479,25 @@ def test_the_end_of_a_journal_that_cannot_be_read_is_not_known(tmp_path, run):
         assert last_end(None, str(journal)) is None
     file.write_bytes(b"rubbish" * 99)
     assert last_end(None, str(journal)) is None
+
+
+def test_a_node_joins_once():
+    """Though each pass hands it to the scheduler again; when it was gone in between, again."""
+    health = Health()
+    counts = []
+    errors = {"errors": ["no answer"]}
+    for did in (
+        {"joined": ["a", "b"]},
+        {"joined": ["b", "a"]},
+        {"ended_by": "no answer"},
+        {"joined": ["a"], **errors},
+        {"joined": ["a", "b", "c"]},
+        {"joined": ["a"]},
+        {"joined": ["a", "b"]},
+    ):
+        health = health.after(1.0, did)
+        counts.append(health.nodes["joined"])
+    assert counts == [2, 2, 2, 2, 3, 3, 4]
 
 
 def test_health_of_nobody():

@@ -102,7 +102,8 @@ class MetricsCommands(CommandLine):
                 known = known.after(record.at, record.did)
         age = known.age(clock.time())
         if self._noted_format == "json":
-            print(json.dumps({**asdict(known), "age": age}, indent=2))
+            figures = {k: v for k, v in asdict(known).items() if k != "joined"}
+            print(json.dumps({**figures, "age": age}, indent=2))
         else:
             print(_in_words(known, age))
         if max_age is not None and (age is None or age > max_age or lies_ahead(age)):

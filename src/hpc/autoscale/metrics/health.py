@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
@@ -38,7 +38,8 @@ class Health:
     one took, `last_failed` whether it could not look, and `next_pass_in` how many seconds after its
     end its loop makes the next one; `loop` are the `host` and `pid` of that. `passes` are all that
     began, `failed` those that could not look, and `with_errors` those in which something went
-    wrong. `nodes`: how often something was done to a node.
+    wrong. `nodes`: how often something was done to a node. `joined`: names of the nodes that
+    have joined, which every pass hands to the scheduler again: they are counted once.
     """
 
     last_pass: float | None = None
@@ -52,11 +53,18 @@ class Health:
     failed: int = 0
     with_errors: int = 0
     nodes: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTED, 0))
+    joined: Sequence[str] = ()
 
     def after(self, at: float, did: Mapping[str, Any]) -> Health:
         """Once one more pass was made; `did` as in a journal."""
         problems = problems_of(did)
-        nodes = {name: self.nodes.get(name, 0) + len(did.get(name) or ()) for name in COUNTED}
+        joined = list(map(str, did.get("joined") or ()))
+        # most passes name those of the one before, of which there may be thousands
+        new = set() if joined == self.joined else set(joined).difference(self.joined)
+        counted = {**did, "joined": new}
+        nodes = {name: self.nodes.get(name, 0) + len(counted.get(name) or ()) for name in COUNTED}
+        # where something went wrong, some that have joined may not be named
+        joined += sorted(set(self.joined).difference(joined)) if problems else ()
         return replace(
             self,
             last_pass=at,
@@ -70,6 +78,7 @@ class Health:
             failed=self.failed + bool(did.get("ended_by")),
             with_errors=self.with_errors + bool(problems and not did.get("ended_by")),
             nodes=nodes,
+            joined=joined,
         )
 
     def age(self, now: float) -> float | None:
@@ -190,5 +199,7 @@ def _check(health: Health) -> None:
             raise ValueError(f"{name}: {getattr(health, name)!r}")
     if not isinstance(health.loop, Mapping | None):
         raise ValueError(f"loop: {health.loop!r}")
+    if not (isinstance(health.joined, list | tuple) and set(map(type, health.joined)) <= {str}):
+        raise ValueError(f"joined: {health.joined!r}")
     if not all(isinstance(health.nodes.get(name, 0), int) for name in COUNTED):
         raise ValueError(f"nodes: {health.nodes!r}")
