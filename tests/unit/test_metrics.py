@@ -1,6 +1,7 @@
 """Figures of passes: what Prometheus reads, the health file, and azscale metrics."""
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -351,6 +352,70 @@ def test_promtool_takes_the_text_and_the_rules(run, cluster, scheduler, files):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+MINUTES = 180
+GOOD = "last_good_pass_timestamp_seconds"
+LOOP = {
+    "last_pass_timestamp_seconds": f"0+60x{MINUTES}",
+    GOOD: f"0+60x{MINUTES}",
+    'passes_total{result="failed"}': f"0x{MINUTES}",
+    "jobs_unsatisfied": f"0x{MINUTES}",
+    'nodes_total{what="created"}': f"0x{MINUTES}",
+    'nodes_total{what="joined"}': f"0x{MINUTES}",
+    'nodes_in_pass{what="failed"}': f"0x{MINUTES}",
+    'nodes_in_pass{what="overdue"}': f"0x{MINUTES}",
+}
+"""Three hours of a loop that is idle, as promtool writes series of a minute."""
+
+WAIT = {"jobs_unsatisfied": f"3x{MINUTES}"}
+BUSY = {**WAIT, 'nodes_total{what="joined"}': f"0+1x{MINUTES}"}
+ALERTED = {
+    "idle": ({}, set()),
+    "stopped": ({GOOD: f"60x{MINUTES}"}, {"AutoscalerHasNoGoodPass"}),
+    "never good": ({GOOD: "_"}, {"AutoscalerNeverHadAGoodPass"}),
+    "fails": ({'passes_total{result="failed"}': f"0+1x{MINUTES}"}, {"AutoscalerPassesFail"}),
+    "busy": (BUSY, set()),
+    "waits": (WAIT, {"JobsWaitAndNothingScales"}),
+    "has no capacity": (
+        {**WAIT, 'nodes_total{what="created"}': f"0+1x{MINUTES}"},
+        {"JobsWaitAndNothingScales"},
+    ),
+    "cannot look now and then": (
+        {"jobs_unsatisfied": "3x20 stale " * 8, 'nodes_in_pass{what="failed"}': "1x9 stale " * 18},
+        {"JobsWaitAndNothingScales", "NodesFailed"},
+    ),
+    "hangs": ({'nodes_in_pass{what="overdue"}': f"1x{MINUTES}"}, {"NodesDoNotBecomeReady"}),
+}
+
+
+@needs_prometheus
+def test_alerts_fire_when_they_should(tmp_path):
+    """Each for the loop that it is about, whatever the others do, and for no other."""
+    series = []
+    for loop, (more, _) in ALERTED.items():
+        for name, values in {**LOOP, **more}.items():
+            family, _, labels = f"hpc_autoscale_{name}".partition("{")
+            text = f'{family}{{instance="{loop}",{labels or "}"}'
+            series.append({"series": text, "values": values})
+    names = set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
+    wanted = {name: {n for n, (_, fire) in ALERTED.items() if name in fire} for name in names}
+    asked = [
+        {
+            "expr": f'count by (instance) (ALERTS{{alertname="{name}",alertstate="firing"}})',
+            "eval_time": "3h",
+            "exp_samples": [{"labels": f'{{instance="{n}"}}', "value": 1} for n in loops],
+        }
+        for name, loops in wanted.items()
+    ]
+    told = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    path = tmp_path / "cases.yml"
+    path.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": [told]}))
+    done = subprocess.run(
+        ["promtool", "test", "rules", str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert names - {"AutoscalerFiguresMissing"} == {n for n, loops in wanted.items() if loops}
+
+
 @needs_prometheus
 def test_a_real_prometheus_has_the_figures(run, cluster, files, tmp_path):
     """It scrapes them, and its rules can be evaluated."""
@@ -406,7 +471,7 @@ def test_a_real_prometheus_has_the_figures(run, cluster, files, tmp_path):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/rules", timeout=5) as answer:
             groups = json.load(answer)["data"]["groups"]
         rules = [rule for group in groups for rule in group["rules"]]
-        assert len(rules) == 6 and {rule["health"] for rule in rules} <= {"ok", "unknown"}
+        assert len(rules) == 7 and {rule["health"] for rule in rules} <= {"ok", "unknown"}
     finally:
         process.terminate()
         process.wait()
