@@ -347,6 +347,7 @@ def test_a_journal_behind_options(typed):
 ZSH = """
 autoload is-at-least; compdef() {}; azscale() { COMMAND }
 _describe() { shift; print -rl -- "${(@P)1}" }
+compset() {}; _files() { print files }
 BUFFER=LINE; CURSOR=${#BUFFER}; words=(azscale)
 source ./azscale.zsh; _python_argcomplete
 """
@@ -359,6 +360,7 @@ source ./azscale.zsh; _python_argcomplete
         ("azscale sta", ["status:Shows how the cluster stands on one screen"]),
         ("azscale nodes -C node.vm_s", ["node.vm_size="]),
         ("azscale nodes --lo", ["--long:print values whole where columns are cut"]),
+        ("azscale report -c auto", ["files"]),
     ],
 )
 def test_what_zsh_is_told_of_each_word(typed, line, offered):
@@ -385,6 +387,40 @@ def test_what_zsh_is_told_of_each_word(typed, line, offered):
     assert len(found) == len(offered), done
     assert all(map(str.startswith, found, offered)), found
     assert not [word for word in found if word.endswith((":", ":None"))]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("azscale limits -F ta", ["table", "table_headerless"]),
+        ("azscale simulate one", ["one-day.swf"]),
+        ("azscale report -c auto", ["autoscale.json"]),
+        ("azscale explain zz", []),
+    ],
+)
+def test_what_fish_offers(typed, line, offered):
+    """Files where there is nothing else, as bash does, too."""
+    typed.config("autoscale.json")
+    (typed.home / "one-day.swf").write_text("")
+    (typed.home / "azscale.fish").write_text(typed("completion", "fish"))
+    program = typed.home / "azscale"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m hpc.autoscale.cli "$@"\n')
+    program.chmod(0o755)
+    script = f"source azscale.fish; complete --do-complete '{line}'"
+    environment = {"PATH": f"{typed.home}:/usr/bin:/bin", "HOME": str(typed.home)}
+    try:
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", script],
+            env=environment,
+            cwd=typed.home,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip("no fish here")
+    assert [line.split("\t")[0] for line in done.stdout.splitlines()] == offered, done
 
 
 def completed(line, shell, home):

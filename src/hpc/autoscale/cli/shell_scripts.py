@@ -20,6 +20,18 @@ _HOW = {
 
 
 _BARE = 'completions=("${completions[@]%:}")'
+_OR_FILES = "(( ${#completions} )) || { compset -P '--*='; _files; return; }"
+_FISH_OR_FILES = """\
+function __fish_azscale_or_files
+    set -l offered (__fish_azscale_complete)
+    if string length --quiet -- $offered
+        printf '%s\\n' $offered
+    else
+        __fish_complete_path (commandline --current-token)
+    end
+end
+complete --command azscale -f -a '(__fish_azscale_or_files)'
+"""
 
 
 class CompletionCommands(CommandLine):
@@ -35,10 +47,18 @@ class CompletionCommands(CommandLine):
         """Prints the script by which bash, zsh or fish complete command lines."""
         from argcomplete.shell_integration import shellcode
 
-        print(_without_bare_dashes(shellcode(["azscale"], shell=shell)))
+        script = shellcode(["azscale"], shell=shell)
+        print(_fish(script) if shell == "fish" else _zsh(script))
 
 
-def _without_bare_dashes(script: str) -> str:
-    """The script, which hands words of which nothing is said to zsh without the colon that stands
-    before what is said: zsh shows `--` for it."""
-    return re.sub(r"^( *)(?=_describe )", rf"\1{_BARE}\n\1", script, flags=re.MULTILINE)
+def _zsh(script: str) -> str:
+    """The script of bash and zsh, with two lines more for zsh. It offers files where nothing is
+    offered, as bash does; and words of which nothing is said come without the colon that stands
+    before what is said, for which zsh shows `--`."""
+    more = rf"\1{_BARE}\n\1{_OR_FILES}\n\1"
+    return re.sub(r"^( *)(?=_describe )", more, script, flags=re.MULTILINE)
+
+
+def _fish(script: str) -> str:
+    """The script of fish, which offers files where nothing is offered."""
+    return script[: script.index("complete --command")] + _FISH_OR_FILES
