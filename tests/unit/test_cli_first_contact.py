@@ -428,6 +428,7 @@ def completed(line, shell, home):
     answer = home / "answer"
     environment = {
         "PATH": "/usr/bin:/bin",
+        "HOME": str(home),
         "_ARGCOMPLETE": "1",
         "_ARGCOMPLETE_IFS": "\n",
         "_ARGCOMPLETE_SHELL": shell,
@@ -440,6 +441,19 @@ def completed(line, shell, home):
     subprocess.run(command, env=environment, cwd=home, check=False, timeout=60)
     # fish and zsh are told what each word means, behind a tab and a colon
     return [re.split("[\t:]", word)[0] for word in answer.read_text().split("\n")]
+
+
+@pytest.mark.parametrize("path", ["'my site/a.json'", r"my\ site/a.json", '~/"my site"/a.json'])
+@pytest.mark.parametrize("word", ["htc-", "'htc-"])
+def test_completion_reads_a_path_as_the_shell_does(typed, path, word):
+    """With quotation marks, backslashes and a tilde, also while a later word is not whole yet."""
+    site = typed.home / "my site"
+    site.mkdir()
+    typed.config("my site/a.json", driver="hpc.autoscale.cli:GenericDriver")
+    known = {"example-nodes": [], "node-names": ["htc-1"], "hostnames": []}
+    (site / ".example_node_cache.json").write_text(json.dumps(known))
+    line = f"azscale join_nodes -c {path} -N {word}"
+    assert completed(line, "fish", typed.home) == ["htc-1,"]
 
 
 def test_completion_says_what_commands_do(tmp_path):

@@ -617,7 +617,7 @@ def _config_at_hand(path: str | None) -> Config | None:
     if not path:
         return None
     try:
-        config: Config = load_config(path)
+        config: Config = load_config(os.path.expanduser(path))
         return config
     except RuntimeError as problem:
         note("%s: %s", path, problem)

@@ -7,11 +7,12 @@ Without a driver it looks at the cluster, acts on nodes and serves request sets.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import threading
 from argparse import SUPPRESS, ArgumentError, ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TextIO, get_args
 
 from hpc.autoscale import clock
@@ -573,9 +574,15 @@ def _needs_driver(command: str) -> bool:
 
 
 def _config_path(args: list[str]) -> str | None:
-    """The argument of -c/--config; while a line is being completed, that of the line."""
+    """The argument of -c/--config; while a line is being completed, that of the line, which the
+    shell has not read yet."""
     if is_completing():
-        args = os.environ.get("COMP_LINE", "").split()[1:]
+        words = shlex.shlex(os.environ.get("COMP_LINE", ""), posix=True)
+        words.whitespace_split, words.commenters = True, ""
+        args = []
+        with suppress(ValueError):  # the last word may have a quotation mark that is open yet
+            for word in words:
+                args.append(os.path.expanduser(word))
     parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-c", "--config")
     try:
