@@ -152,6 +152,35 @@ def test_the_live_page_shows_a_new_pass_by_itself(browser: Any, tmp_path: Path) 
         server.stop()
 
 
+def test_the_live_page_keeps_where_one_was_when_a_section_comes(
+    browser: Any, tmp_path: Path
+) -> None:
+    """What is unfolded, how far a table was moved, and what has the focus."""
+    writer = JournalWriter(tmp_path)
+    arrays = [a_node_record(f"node-{n}", Template=f"nodearray-{n}") for n in range(9)]
+    for number in range(30):
+        writer.write(a_pass_record(number, arrays[number % 2 :]))
+    server = WsgiServer(LiveApplication(LivePage(str(tmp_path), Clock())), needed_by="report")
+    server.start()
+    try:
+        visit = Visit(browser, f"{server.url}/", 360)
+        visit.tab.wait_for_function("() => document.getElementById('state').textContent === ''")
+        for name in ("nodes", "cost"):
+            visit.tab.locator(f"#{name} summary").click()
+        visit.tab.locator("#nodes .scroll").evaluate("each => each.scrollTo(50, 40)")
+        assert visit.tab.locator("#waiting").count() == 0
+        writer.write(a_pass_record(99, arrays, [a_waiting_job("7")], created=1))
+        visit.tab.wait_for_selector("#waiting", timeout=40_000)
+        open_now = "() => [...document.querySelectorAll('details[open]')].map(d => d.parentNode.id)"
+        assert visit.tab.evaluate(open_now) == ["nodes", "cost"]
+        moved = "each => [each.scrollLeft, each.scrollTop]"
+        assert visit.tab.locator("#nodes .scroll").evaluate(moved) == [50, 40]
+        assert visit.tab.evaluate("document.activeElement.closest('section').id") == "cost"
+        assert visit.said == []
+    finally:
+        server.stop()
+
+
 @pytest.mark.skipif(not SHOTS, reason="opens a page about 5,000 nodes: make pages")
 def test_a_large_page_opens_soon(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "large.html"

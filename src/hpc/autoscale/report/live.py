@@ -40,6 +40,11 @@ _POLICY = (
 )
 _SCRIPT = f"""'use strict';
 let known = '';
+const main = document.querySelector('main');
+// sections come and go, so what is in them is found again by what it is, and not by its place
+const named = each => [each.closest('section')?.id, each.tagName, each.getAttribute('href')].join();
+const keyed = (what, value) =>
+  new Map([...main.querySelectorAll(what)].map(each => [named(each), value(each)]));
 async function look() {{
   if (document.hidden) return;
   try {{
@@ -50,18 +55,15 @@ async function look() {{
     const tag = answer.headers.get('ETag');
     if (tag === known) return;
     const text = await answer.text();
-    const main = document.querySelector('main');
-    const all = () => [...main.querySelectorAll('details')];
-    const open = all().map(each => each.open);
-    const focus = document.activeElement && main.contains(document.activeElement)
-      ? [...main.querySelectorAll('a, summary, [tabindex]')].indexOf(document.activeElement) : -1;
     if (known !== '') {{
+      const focus = main.contains(document.activeElement) ? named(document.activeElement) : '';
+      const open = keyed('details', each => each.open);
+      const within = keyed('.scroll', each => [each.scrollLeft, each.scrollTop]);
       const place = [window.scrollX, window.scrollY];
-      const within = [...main.querySelectorAll('.scroll')].map(each => each.scrollTop);
       main.innerHTML = text;
-      main.querySelectorAll('.scroll').forEach((each, i) => {{ each.scrollTop = within[i] || 0; }});
-      all().forEach((each, i) => {{ each.open = !!open[i]; }});
-      if (focus >= 0) main.querySelectorAll('a, summary, [tabindex]')[focus]?.focus();
+      keyed('details', each => {{ each.open = open.get(named(each)) || false; }});
+      keyed('.scroll', each => each.scrollTo(...(within.get(named(each)) || [0, 0])));
+      keyed('a, summary, [tabindex]', each => {{ if (named(each) === focus) each.focus(); }});
       window.scrollTo(...place);
     }}
     known = tag;
