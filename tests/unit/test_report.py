@@ -810,7 +810,7 @@ def test_a_chart_that_makes_no_sense_is_an_error() -> None:
 
 
 def test_names_that_are_cut_alike_stay_apart() -> None:
-    nodes = [a_node_record(f"n{n}", Template="a" * 100 + str(n)) for n in range(2)]
+    nodes = [a_node_record(f"n{n}", Template="a" * 150 + str(n)) for n in range(2)]
     scale = charts.nodes(of_records([a_pass_record(0, nodes)]), 900)["encoding"]["color"]["scale"]
     assert len(set(scale["domain"])) == 2 and scale["domain"][1].endswith("… (2)")
 
@@ -846,7 +846,10 @@ def test_moments_have_their_seconds() -> None:
 
 def test_a_legend_is_cut_nowhere() -> None:
     """It stands below the drawing, in whole: causes are long, and a telephone is narrow."""
-    cause = "the server says a great deal about nodearrays and quotas, and at last what matters"
+    cause = (
+        "what CycleCloud allows of htc/Standard_F16s_v2 leaves room for … of the … nodes that must"
+        " go together"
+    )
     history = of_records(a_pass_record(n, [], [a_waiting_job("1", cause)]) for n in range(2))
     text = page(history)
     (legend,) = re.findall(r'<ul class="legend">(.*?)</ul>', text)

@@ -25,7 +25,7 @@ and can be told apart by those who do not see red, or green, as others do."""
 
 _BLUE, _ORANGE, _GREEN, _PURPLE, _RED = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[3], COLOURS[5]
 _LABEL = 44
-_LONGEST = 90
+_LONGEST = 140
 _CONFIG = {
     "background": None,
     "font": "sans-serif",

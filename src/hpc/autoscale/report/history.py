@@ -38,7 +38,7 @@ ERRORS = 20
 """So many of the last errors are kept."""
 
 OTHERS = "others"
-_CAUSE_LENGTH = 90
+_CAUSE_LENGTH = 140
 _GONE = 10 * LIVES
 _CAUSES = 10_000
 # a figure by itself, as in "40 of 64 cores"; not one in a name, as in westus2 and Standard_F4s_v2
