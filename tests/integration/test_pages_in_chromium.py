@@ -106,6 +106,17 @@ def test_on_a_phone_a_long_name_hides_no_reason(browser: Any, tmp_path: Path) ->
     visit.close()
 
 
+def test_the_head_of_a_table_stays_while_it_is_scrolled(browser: Any, file: Path) -> None:
+    visit = Visit(browser, file.as_uri())
+    visit.tab.locator("#nodes summary").click()
+    table = visit.tab.locator("#nodes .scroll")
+    table.evaluate("each => each.scrollTo(0, 99)")
+    assert table.evaluate("each => each.scrollTop") == 99
+    top = "each => Math.round(each.getBoundingClientRect().top)"
+    assert table.locator("th").first.evaluate(top) == table.evaluate(top)
+    visit.close()
+
+
 def test_every_section_is_reached_by_keyboard(browser: Any, file: Path) -> None:
     visit = Visit(browser, file.as_uri())
     reached = []

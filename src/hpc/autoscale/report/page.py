@@ -54,7 +54,8 @@ summary { cursor: pointer; color: var(--link); padding: 4px 0; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
 th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: normal; }
-details td { white-space: nowrap; }
+details td { white-space: nowrap; } th { position: sticky; top: 0; background: var(--back); }
+#waiting th.number { min-width: 12em; }
 td.text { min-width: 16em; overflow-wrap: anywhere; } td.number, th.number { text-align: right; }
 progress { width: 8em; accent-color: var(--bar); }
 @media (max-width: 600px) { .wide { display: none; } .narrow { display: block; }
