@@ -139,6 +139,18 @@ def test_on_paper_everything_is_black_on_white(browser: Any, file: Path) -> None
     visit.close("paper")
 
 
+def test_on_paper_nothing_is_cut(browser: Any, file: Path) -> None:
+    """Also of tables that are unfolded, which nobody can scroll there."""
+    visit = Visit(browser, file.as_uri(), 720)
+    visit.tab.evaluate(
+        "document.querySelectorAll('details').forEach(each => { each.open = true; })"
+    )
+    visit.tab.emulate_media(media="print")
+    beyond = "every => Math.max(...every.map(each => each.scrollWidth - each.clientWidth))"
+    assert visit.tab.locator(".scroll").evaluate_all(beyond) <= 0
+    visit.close("paper-unfolded")
+
+
 def test_the_live_page_shows_a_new_pass_by_itself(browser: Any, tmp_path: Path) -> None:
     writer = JournalWriter(tmp_path)
     for record in story():

@@ -63,7 +63,11 @@ progress { width: 8em; accent-color: var(--bar); }
   td.text { min-width: 8em; } .legend { padding: 0; } }
 @media print { :root { color-scheme: light; --text: #000; --back: #fff; --line: #999; --dim: #333;
   --bad: #000; } nav, summary {
-  display: none; } body { max-width: none; } section { break-inside: avoid; }
+  display: none; } body { max-width: none; padding-bottom: 0; } figure, tr { break-inside: avoid; }
+  h2, section > .dim { break-after: avoid; } th { position: static; }
+  details table { font-size: .65rem; } details td { white-space: normal; }
+  details th, #waiting th.number, td.text { min-width: 0; overflow-wrap: anywhere; }
+  details td:first-child { white-space: nowrap; }
   .scroll { max-height: none; overflow: visible; } .wide { display: block; }
   .narrow { display: none; } }
 """
