@@ -423,6 +423,38 @@ def test_what_fish_offers(typed, line, offered):
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == offered, done
 
 
+BASH = """
+compopt() { [ "$1" = +o ] || echo compopt "$@"; }; azscale() { COMMAND }
+source ./azscale.bash
+COMP_LINE='LINE'; COMP_POINT=${#COMP_LINE}; _python_argcomplete azscale; echo "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("azscale nodes -o na", ["compopt -o nospace", "name,"]),
+        ("azscale nodes -C node.vm_s", ["compopt -o nospace", "node.vm_size="]),
+        ("azscale limits -F table_h", ["table_headerless"]),
+    ],
+)
+def test_bash_writes_no_space_where_a_word_goes_on(typed, line, said):
+    (typed.home / "azscale.bash").write_text(typed("completion", "bash"))
+    command = f'{sys.executable} -m hpc.autoscale.cli "$@";'
+    script = BASH.replace("COMMAND", command).replace("LINE'", f"{line}'")
+    environment = {"PATH": "/usr/bin:/bin", "ARGCOMPLETE_USE_TEMPFILES": "1"}
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env=environment,
+        cwd=typed.home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert [line.strip() for line in done.stdout.splitlines()] == said, done
+
+
 def completed(line, shell, home):
     """What is offered for a line as far as it is typed."""
     answer = home / "answer"

@@ -48,15 +48,16 @@ class CompletionCommands(CommandLine):
         from argcomplete.shell_integration import shellcode
 
         script = shellcode(["azscale"], shell=shell)
-        print(_fish(script) if shell == "fish" else _zsh(script))
+        print(_fish(script) if shell == "fish" else _bash_and_zsh(script))
 
 
-def _zsh(script: str) -> str:
-    """The script of bash and zsh, with two lines more for zsh. It offers files where nothing is
-    offered, as bash does; and words of which nothing is said come without the colon that stands
-    before what is said, for which zsh shows `--`."""
+def _bash_and_zsh(script: str) -> str:
+    """The script of both. Behind the comma of a list, which goes on, neither writes a space. zsh
+    offers files where nothing is offered, as bash does; and words of which nothing is said come
+    without the colon that stands before what is said, for which zsh shows `--`."""
     more = rf"\1{_BARE}\n\1{_OR_FILES}\n\1"
-    return re.sub(r"^( *)(?=_describe )", more, script, flags=re.MULTILINE)
+    script = re.sub(r"^( *)(?=_describe )", more, script, flags=re.MULTILINE)
+    return script.replace("[=/:]", "[=/:,]")
 
 
 def _fish(script: str) -> str:
