@@ -175,6 +175,21 @@ def test_the_live_page_shows_a_new_pass_by_itself(browser: Any, tmp_path: Path) 
         server.stop()
 
 
+def test_the_live_page_learns_what_the_cluster_is_called(browser: Any, tmp_path: Path) -> None:
+    """When it was opened before the first pass."""
+    server = WsgiServer(LiveApplication(LivePage(str(tmp_path), Clock())), needed_by="report")
+    server.start()
+    try:
+        visit = Visit(browser, f"{server.url}/")
+        visit.tab.wait_for_function("() => document.getElementById('state').textContent === ''")
+        assert visit.tab.locator("h1").inner_text() == visit.tab.title() == "Cluster"
+        JournalWriter(tmp_path).write(a_pass_record(0))
+        visit.tab.wait_for_selector("#nodes", timeout=40_000)
+        assert visit.tab.locator("h1").inner_text() == visit.tab.title() == "Cluster demo"
+    finally:
+        server.stop()
+
+
 def test_the_live_page_keeps_where_one_was_when_a_section_comes(
     browser: Any, tmp_path: Path
 ) -> None:

@@ -23,7 +23,7 @@ from hpc.autoscale.metrics.exposition import CONTENT_TYPE
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.report.charts import ChartError
 from hpc.autoscale.report.history import History
-from hpc.autoscale.report.page import content, page
+from hpc.autoscale.report.page import content, heading, page
 from hpc.autoscale.wsgi.basic import Login
 from hpc.autoscale.wsgi.loopback import is_loopback
 
@@ -61,6 +61,7 @@ async function look() {{
       const within = keyed('.scroll', each => [each.scrollLeft, each.scrollTop]);
       const place = [window.scrollX, window.scrollY];
       main.innerHTML = text;
+      document.title = main.querySelector('h1').textContent;
       keyed('details', each => {{ each.open = open.get(named(each)) || false; }});
       keyed('.scroll', each => each.scrollTo(...(within.get(named(each)) || [0, 0])));
       keyed('a, summary, [tabindex]', each => {{ if (named(each) === focus) each.focus(); }});
@@ -182,7 +183,7 @@ class LivePage:
             text = content(self._history.conclude())
         except ChartError as error:
             text = _said(one_line(error))
-        return _said(self._problem) + text if self._problem else text
+        return heading(self._history) + (_said(self._problem) if self._problem else "") + text
 
 
 def _said(text: str) -> str:

@@ -80,15 +80,24 @@ _POLICY = (
 
 def page(history: History, title: str = "", head: str = "", policy: str = _POLICY) -> str:
     """The whole page. `head` goes into its head, and `policy` is what it may do."""
-    name = title or history.clusters or "Cluster"
+    name = title or _name(history)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_text(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<link rel="icon" href="data:,">\n'
         f"<title>{_text(name)}</title>\n<style>{STYLE}</style>\n{head}</head>\n"
-        f"<body>\n<h1>{_text(name)}</h1>\n<main>\n{content(history)}</main>\n</body>\n</html>\n"
+        f"<body>\n<main>\n{heading(history, title)}{content(history)}</main>\n</body>\n</html>\n"
     )
+
+
+def heading(history: History, title: str = "") -> str:
+    """The heading of the page: the title, or else what the clusters are called."""
+    return f"<h1>{_text(title or _name(history))}</h1>\n"
+
+
+def _name(history: History) -> str:
+    return history.clusters or "Cluster"
 
 
 def content(history: History) -> str:
