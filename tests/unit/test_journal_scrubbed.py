@@ -101,6 +101,24 @@ def test_what_drivers_and_users_say_has_no_names_either(scrubbed):
     assert found.config["nodearrays"] == {"htc": {"x": 1}}
 
 
+def test_whose_account_it_is(scrubbed):
+    """Ids of subscriptions and tenants, in the configuration and in what the server says of them;
+    what else is said of a subscription stays."""
+    one, other = "6f9619ff-8b86-d011-b42d-00c04fc964ff", "0f8fad5b-d9cb-469f-a165-70867728950e"
+    config = {
+        "cluster_name": "first",
+        "weights": {"provider": "spot-score", "subscription": one},
+        "backoff": {"subscription": 600},
+        "mysched": {"tenant_id": other},
+    }
+    record = a_pass_record(1, errors=[f"spot-score: subscription {one} of {other} not found"])
+    found = scrubbed(replace(record, config=config))
+    text = json.dumps([found.config, found.did])
+    assert one not in text and other not in text
+    assert found.config["backoff"] == {"subscription": 600}
+    assert found.config["weights"]["subscription"] in found.did["errors"][0]
+
+
 def test_times_and_versions_are_no_addresses(scrubbed):
     """Nor are this machine's own address, names of buckets, and rates."""
     said = ["at 2026-01-01T12:30:45Z, 12:30:45", "htc/Standard_F4s 4/5", "127.0.0.1 1.2.3"]

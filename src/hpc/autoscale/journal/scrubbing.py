@@ -24,8 +24,10 @@ _WORD = re.compile(r"[\w.\-\[\]@]+")
 _PIECES = re.compile(r"([@.])")
 _NUMBER = re.compile(r"\d*$")
 _NODE = re.compile(r"-\d+$")
+# keys under which people and their accounts are named
 _PERSON = re.compile(
-    r"user|owner|account|mail|(?<!placement)(?<!placement_)group|project|created_?by|submitter|team",
+    r"user|owner|account|mail|(?<!placement)(?<!placement_)group|project|created_?by|submitter|team"
+    r"|subscription|tenant",
     re.IGNORECASE,
 )
 _WORDS_OF_OURS = (
