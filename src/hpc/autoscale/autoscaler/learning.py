@@ -104,7 +104,7 @@ def new_calculator(
     prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
         config,
-        existing_nodes=_started(scheduler_nodes, node_mgr),
+        existing_nodes=_hosts_to_join(scheduler_nodes, node_mgr),
         node_mgr=node_mgr,
         node_history=_history(config, driver),
         # the node manager has them, unless the configuration's own are to come first
@@ -118,14 +118,16 @@ def new_calculator(
     return calculator, [*jobs, *requested]
 
 
-def _started(hosts: Sequence[SchedulerNode], node_mgr: NodeManager) -> Sequence[SchedulerNode]:
+def _hosts_to_join(
+    hosts: Sequence[SchedulerNode], node_mgr: NodeManager
+) -> Sequence[SchedulerNode]:
     """The hosts without those that a scheduler reports with nothing available because they have
     just come up. Their nodes keep the work that they were ordered for, as before they were
     reported; else other nodes would be ordered for it until something is available."""
     holds = node_mgr.holds
-    if holds is None or not (starting := holds.starting()):
+    if holds is None or not (watched := holds.may_become_fit()):
         return hosts
-    identities = Identities(node for node in node_mgr.get_nodes() if key_of(node) in starting)
+    identities = Identities(node for node in node_mgr.get_nodes() if key_of(node) in watched)
     return [
         host for host in hosts if not (takes_no_work(host) and len(identities.might_be(host)) == 1)
     ]

@@ -429,7 +429,7 @@ class Holds:
         boots = self._memory.boots.items()
         return {node_id for node_id, boot in boots if boot.up_at and not boot.is_fit}
 
-    def starting(self) -> set[str]:
+    def may_become_fit(self) -> set[str]:
         """Those of the watched nodes whose hosts are no failures yet."""
         return {node_id for node_id in self.watched() if not self._memory.boots[node_id].has_failed}
 
