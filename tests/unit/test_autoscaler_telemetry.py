@@ -162,14 +162,15 @@ def test_spans_of_a_pass_lie_in_those_of_the_program(run: RunPass, spans: Spans)
 def test_what_fails_with_spans_fails_no_pass(
     run: RunPass, spans: Spans, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is said."""
+    """The pass notes it, and the log has it."""
     monkeypatch.setattr(sdk.Span, "set_attribute", raising(RuntimeError("no room")))
-    assert run().ok
+    found = run()
+    assert (found.ok, found.notes) == (True, ("no traces of passes: no room",))
     assert "no traces of passes: no room" in caplog.text
     spans()
     broken = trace.get_tracer_provider()
     monkeypatch.setattr(broken, "get_tracer", raising(RuntimeError("no tracer")))
-    assert run().ok and spans() == {}
+    assert run().notes == ("no traces of passes: no tracer",) and spans() == {}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import copy
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
@@ -156,7 +156,7 @@ class Autoscaler:
             summary = self._recorded(started_at, driver, config, spans)
             if spans is not None:
                 spans.summary = summary
-            return summary
+        return _with_notes(summary, filter(None, [self._telemetry.problem]))
 
     def _recorded(
         self,
@@ -183,7 +183,7 @@ class Autoscaler:
                 raise
         summary = one.summary(started_at, self._clock.time())
         unwritten = self._keep(recorder, one, summary, summary.duration)
-        return replace(summary, notes=(*summary.notes, *unwritten)) if unwritten else summary
+        return _with_notes(summary, unwritten)
 
     @property
     def not_in_journal(self) -> str:
@@ -339,6 +339,10 @@ class Autoscaler:
             run()
         finally:
             results.unregister_result_handler(handler)
+
+
+def _with_notes(summary: PassSummary, notes: Iterable[str]) -> PassSummary:
+    return replace(summary, notes=(*summary.notes, *notes))
 
 
 def _configured_interval(config: Mapping[str, Any]) -> float | None:

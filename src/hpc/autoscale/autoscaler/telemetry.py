@@ -2,7 +2,7 @@
 
 It is configured as OpenTelemetry is, by the variables of the environment that its SDK reads, or by
 the program that embeds this library. Where neither is so, nothing is imported. What goes wrong
-here fails no pass; it is said once.
+here fails no pass: it is for the notes of the pass, and the log has it once.
 """
 
 from __future__ import annotations
@@ -59,11 +59,12 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
 
 
 class Telemetry:
-    """The spans of the passes of one loop."""
+    """The spans of the passes of one loop. `problem`: why there are none of the last pass, or not
+    all; empty where nothing is wrong."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
-        self._problem = ""
+        self.problem = ""
 
     @contextmanager
     def of_pass(self, config: Mapping[str, Any], scheduler: str) -> Iterator[PassSpans | None]:
@@ -100,9 +101,10 @@ class Telemetry:
         return None
 
     def _say(self, problem: str) -> None:
-        if problem and problem != self._problem:
-            self._problem = problem
-            logging.warning("no traces of passes: %s", problem)
+        said = problem and f"no traces of passes: {problem}"
+        if said and said != self.problem:
+            logging.warning("%s", said)
+        self.problem = said
 
 
 class PassSpans:
