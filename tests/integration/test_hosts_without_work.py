@@ -8,6 +8,7 @@ import pytest
 from builders.failing_cloud import F2, a_site
 from hpc.autoscale import cli
 from hpc.autoscale.backoff.file import BackoffFile
+from hpc.autoscale.job.job import Job
 
 ARRAYS = {"htc": {"machine_types": [F2]}}
 SPOT = {"htc": {"machine_types": [F2], "spot": True}}
@@ -60,6 +61,37 @@ def test_hosts_may_be_late(site):
     assert made_in(site, 10) == 0
     assert not BackoffFile(str(site.home / "backoff.db")).read().backoffs
     assert len(site.nodes()) == 1
+
+
+@pytest.mark.parametrize("says", ["assigned", "named", "marked"])
+def test_a_host_that_is_full_takes_work(site, says):
+    """It began a job that takes it whole before it was reported, however the scheduler says that:
+    no more is counted on it, and it is no failure."""
+    running, wanted = {}, ["j0"]
+
+    def hosts():
+        found = site.hosts_with(0, 2)
+        for host, name in zip(found, wanted, strict=False):
+            running[name] = str(host.hostname)
+            if says == "assigned":
+                host.assign(name)
+            elif says == "marked":
+                host.metadata["_running_job_"] = True
+        return found
+
+    def jobs():
+        hosts()
+        found = [Job(name, {"ncpus": 2}) for name in wanted if name not in running]
+        at_work = [Job(name, {}, executing_hostnames=[host]) for name, host in running.items()]
+        for job in at_work:
+            job.metadata["job_state"] = "running"
+        return found + at_work if says == "named" else found
+
+    site.new_jobs, site.new_hosts = jobs, hosts
+    assert made_in(site, 2) == 1
+    wanted.append("j1")
+    assert [made_in(site, 1), made_in(site, 6)] == [1, 0]
+    assert not BackoffFile(str(site.home / "backoff.db")).read().backoffs
 
 
 def test_hosts_that_take_work_again_end_it(site):

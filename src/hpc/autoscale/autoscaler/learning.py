@@ -26,7 +26,7 @@ from hpc.autoscale.autoscaler.summary import (
     name_of_job,
     stuck_jobs,
 )
-from hpc.autoscale.backoff.hosts import takes_no_work
+from hpc.autoscale.backoff.hosts import is_at_work, takes_no_work
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import counted, one_line
@@ -104,7 +104,7 @@ def new_calculator(
     prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
         config,
-        existing_nodes=_hosts_to_join(scheduler_nodes, node_mgr),
+        existing_nodes=_hosts_to_join(scheduler_nodes, node_mgr, jobs),
         node_mgr=node_mgr,
         node_history=_history(config, driver),
         # the node manager has them, unless the configuration's own are to come first
@@ -119,7 +119,7 @@ def new_calculator(
 
 
 def _hosts_to_join(
-    hosts: Sequence[SchedulerNode], node_mgr: NodeManager
+    hosts: Sequence[SchedulerNode], node_mgr: NodeManager, jobs: Iterable[object]
 ) -> Sequence[SchedulerNode]:
     """The hosts without those that a scheduler reports with nothing available because they have
     just come up. Their nodes keep the work that they were ordered for, as before they were
@@ -128,8 +128,11 @@ def _hosts_to_join(
     if holds is None or not (watched := holds.may_become_fit()):
         return hosts
     identities = Identities(node for node in node_mgr.get_nodes() if key_of(node) in watched)
+    named = hosts_named(jobs)
     return [
-        host for host in hosts if not (takes_no_work(host) and len(identities.might_be(host)) == 1)
+        host
+        for host in hosts
+        if not (takes_no_work(host, named) and len(identities.might_be(host)) == 1)
     ]
 
 
@@ -510,6 +513,15 @@ def node_names(nodes: Iterable[Node]) -> tuple[str, ...]:
     return tuple(sorted([node.name for node in nodes], key=ht.name_order))
 
 
+def hosts_named(jobs: Iterable[object]) -> set[str]:
+    """The short names of the hosts that jobs name as where they run."""
+    return {
+        short_name(hostname)
+        for job in jobs
+        for hostname in getattr(job, "executing_hostnames", None) or []  # it may be no job at all
+    }
+
+
 def busy_nodes(
     nodes: Iterable[Node],
     jobs: Iterable[Job],
@@ -518,22 +530,13 @@ def busy_nodes(
 ) -> set[object]:
     """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which
     that cannot be ruled out. `gone`: ids of nodes that there were before."""
-    jobs = list(jobs)
+    jobs, hosts = list(jobs), list(scheduler_nodes)
     if any(isinstance(job, UnusableJob) and job.runs_who_knows_where for job in jobs):
         return set(map(key_of, nodes))
     identities = Identities(nodes, gone)
-    hosts = partition(scheduler_nodes, lambda host: short_name(host.hostname))
-    named = {
-        short_name(hostname)
-        for job in jobs
-        for hostname in getattr(job, "executing_hostnames", None) or []  # it may be no job at all
-    }
-    busy = [
-        host
-        for name, alike in hosts.items()
-        for host in alike
-        if name in named or host.assignments or host.metadata.get("_running_job_")
-    ]
+    named = hosts_named(jobs)
+    busy = [host for host in hosts if is_at_work(host, named)]
     found = [node for host in busy for node in identities.might_be(host)]
-    found.extend(node for name in named - hosts.keys() for node in identities.named(name))
+    alone = named.difference(short_name(host.hostname) for host in hosts)
+    found.extend(node for name in alone for node in identities.named(name))
     return set(map(key_of, found))

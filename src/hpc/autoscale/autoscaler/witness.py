@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from hpc.autoscale.autoscaler.faults import Faults
-from hpc.autoscale.autoscaler.learning import busy_nodes
+from hpc.autoscale.autoscaler.learning import busy_nodes, hosts_named
 from hpc.autoscale.autoscaler.reading import Reading, Readings
 from hpc.autoscale.backoff.holds import Holds
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -128,7 +128,8 @@ class Witness:
     def tell(self, holds: Holds, nodes: Iterable[Node]) -> None:
         """Tell what the first answer says of the hosts of nodes that are watched."""
         if watched := holds.watched():
-            holds.hosts_heard(self._hosts_of(node for node in nodes if key_of(node) in watched))
+            hosts = self._hosts_of(node for node in nodes if key_of(node) in watched)
+            holds.hosts_heard(hosts, hosts_named(self.reading[0]))
 
     def _hosts_of(self, nodes: Iterable[Node]) -> list[tuple[Node, SchedulerNode]]:
         """Those of the nodes whose hosts the first answer reports, with their hosts."""

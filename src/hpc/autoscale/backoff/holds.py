@@ -9,7 +9,7 @@ stay as they are. `Holds.refused` is told what the server did not do.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -433,16 +433,17 @@ class Holds:
         """Those of the watched nodes whose hosts are no failures yet."""
         return {node_id for node_id in self.watched() if not self._memory.boots[node_id].has_failed}
 
-    def hosts_heard(self, hosts: Iterable[tuple[Node, Node]]) -> None:
+    def hosts_heard(self, hosts: Iterable[tuple[Node, Node]], named: Collection[str] = ()) -> None:
         """Watched nodes, each with its host as the scheduler reports it: one with work, or of which
-        anything is available, is fit for work. One that is not for a while is a failure, once."""
+        anything is available, is fit for work. One that is not for a while is a failure, once.
+        `named`: short names of hosts that jobs name as where they run."""
         now = clock.time()
         fit: set[Subject] = set()
         unfit: Counter[Subject] = Counter()
         for each, host in hosts:
             node_id = str(each.delayed_node_id.node_id)
             boot, about = self._memory.boots[node_id], subject(Reach.BUCKET, facts_of(each))
-            if not takes_no_work(host):
+            if not takes_no_work(host, named):
                 fit.add(about)
                 boot = boot._replace(is_fit=True)
             elif not boot.empty_since or boot.empty_since > now:
