@@ -259,6 +259,15 @@ def test_since_when_nodes_are_ready(history):
     assert history.ready_since() == {}
 
 
+def test_a_node_that_became_ready_by_a_wrong_clock_is_ready_since_it_was_put_right(history):
+    """Else it would have all the time until then to be reported by the scheduler."""
+    history.update([a_started_node(state="Acquiring")])
+    for history.at in (3000 * DAY, 1060.0, 1120.0):
+        history.update([a_started_node()])
+    assert history.ready_since() == {"N-1": 1060.0}
+    assert history.found_ready() == frozenset()
+
+
 @pytest.mark.parametrize("ahead", [3600, 30 * DAY])
 def test_a_node_that_was_ready_at_first_stays_one(history, ahead):
     """Whatever the clock said then, and although it is put right."""

@@ -475,6 +475,8 @@ def _observed(
         matched = now if is_exact else max(matched, now)
     # which of the two is later tells whether it was ready when it was first seen
     ready = record.ready_time - (record.create_time - created if record.was_ready else 0.0)
+    if ready > created:
+        ready = max(created + _A_MOMENT, _plausible(ready, now))
     is_ready = node.state == "Ready" or bool(node.metadata.get("_running_job_"))
     if is_ready and not record.was_ready:
         # later than it was first seen, where it was seen before: `found_ready` goes by that
