@@ -94,6 +94,26 @@ def test_a_host_that_is_full_takes_work(site, says):
     assert not BackoffFile(str(site.home / "backoff.db")).read().backoffs
 
 
+def test_what_else_a_new_host_says_of_its_node_counts(site):
+    """That it is to stay, though nothing is available there yet and no work wants it any more."""
+
+    def hosts():
+        found = site.hosts_with(0, 2)
+        for host in found:
+            host.required = True
+            host.metadata["queue"] = "long"
+        return found
+
+    site.new_hosts = hosts
+    site.run(idle_timeout=30)
+    site.want(0)
+    for _ in range(8):
+        site.wait(30)
+        done = site.run(idle_timeout=30)
+        assert done.deleted == ()
+        assert [node.metadata["queue"] for node in done.demand.compute_nodes] == ["long"]
+
+
 def test_hosts_that_take_work_again_end_it(site):
     """The first one that has something available is enough, and what was remembered is gone."""
     made_in(site, 12)

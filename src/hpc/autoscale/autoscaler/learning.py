@@ -104,7 +104,7 @@ def new_calculator(
     prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
         config,
-        existing_nodes=_hosts_to_join(scheduler_nodes, node_mgr, jobs),
+        existing_nodes=scheduler_nodes,
         node_mgr=node_mgr,
         node_history=_history(config, driver),
         # the node manager has them, unless the configuration's own are to come first
@@ -112,28 +112,28 @@ def new_calculator(
         node_queue=hooks.new_queue(driver, config),
         singleton_lock=lock or hooks.new_lock(driver, config),
     )
+    for node in _just_up(scheduler_nodes, node_mgr, jobs):
+        node.available.update(node.resources)
+        calculator.reported.discard(node)
     if reports_idle_hosts(config):
         calculator.await_hosts()
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
 
 
-def _hosts_to_join(
-    hosts: Sequence[SchedulerNode], node_mgr: NodeManager, jobs: Iterable[object]
-) -> Sequence[SchedulerNode]:
-    """The hosts without those that a scheduler reports with nothing available because they have
-    just come up. Their nodes keep the work that they were ordered for, as before they were
-    reported; else other nodes would be ordered for it until something is available."""
+def _just_up(
+    hosts: Iterable[SchedulerNode], node_mgr: NodeManager, jobs: Iterable[object]
+) -> list[Node]:
+    """The nodes whose hosts a scheduler reports with nothing available because they have just come
+    up. They keep the work that they were ordered for, as before their hosts were reported; else
+    other nodes would be ordered for it until something is available."""
     holds = node_mgr.holds
     if holds is None or not (watched := holds.may_become_fit()):
-        return hosts
+        return []
     identities = Identities(node for node in node_mgr.get_nodes() if key_of(node) in watched)
     named = hosts_named(jobs)
-    return [
-        host
-        for host in hosts
-        if not (takes_no_work(host, named) and len(identities.might_be(host)) == 1)
-    ]
+    found = [identities.might_be(host) for host in hosts if takes_no_work(host, named)]
+    return [nodes[0] for nodes in found if len(nodes) == 1]
 
 
 def prepared_manager(
