@@ -565,6 +565,14 @@ def test_a_node_joins_once():
     assert counts == [2, 2, 2, 2, 3, 3, 4]
 
 
+def test_a_node_that_is_called_as_one_that_was_deleted_joins():
+    """Also where something goes wrong in each pass, as while one of several clusters is away."""
+    health = Health()
+    for did in ({"joined": ["a"]}, {"joined": ["a"], "deleted": ["a"]}, {}, {"joined": ["a"]}):
+        health = health.after(1.0, {**did, "errors": ["no answer"]})
+    assert health.nodes["joined"] == 2
+
+
 def test_health_of_nobody():
     """There was no pass."""
     assert Health().age(5.0) is None

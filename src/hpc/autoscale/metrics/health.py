@@ -65,6 +65,8 @@ class Health:
         nodes = {name: self.nodes.get(name, 0) + len(counted.get(name) or ()) for name in COUNTED}
         # where something went wrong, some that have joined may not be named
         joined += sorted(set(self.joined).difference(joined)) if problems else ()
+        if gone := set(did.get("deleted") or ()):  # another node may be called so
+            joined = [name for name in joined if name not in gone]
         return replace(
             self,
             last_pass=at,
