@@ -7,7 +7,7 @@ import pytest
 
 from builders.failing_cloud import F2, a_site
 from hpc.autoscale import cli
-from hpc.autoscale.backoff.file import BackoffFile
+from hpc.autoscale.backoff.file import BackoffError, BackoffFile
 from hpc.autoscale.job.job import Job
 
 ARRAYS = {"htc": {"machine_types": [F2]}}
@@ -112,6 +112,20 @@ def test_what_else_a_new_host_says_of_its_node_counts(site):
         done = site.run(idle_timeout=30)
         assert done.deleted == ()
         assert [node.metadata["queue"] for node in done.demand.compute_nodes] == ["long"]
+
+
+def test_what_cannot_be_remembered_is_noted(site, monkeypatch):
+    """The disk is full once the hosts are there: that they take no work is learnt late in a pass."""
+    made_in(site, 3)
+
+    def full(*_):
+        raise BackoffError("backoff.db: disk full")
+
+    monkeypatch.setattr(BackoffFile, "write", full)
+    for _ in range(2):
+        done = site.run(idle_timeout=IDLE)
+        site.wait(120)
+    assert done.notes == ("backoff.db: disk full; what fails is not remembered",)
 
 
 def test_hosts_that_take_work_again_end_it(site):

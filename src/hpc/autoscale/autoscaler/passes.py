@@ -184,11 +184,13 @@ class Pass:
     def summary(self, started_at: float, ended_at: float) -> PassSummary:
         """What was done. A clock that went back makes the pass take no time, rather than a negative
         one."""
+        holds = self._calculator.node_mgr.holds if self._calculator else None
+        lately = holds.problems if holds else ()
         return PassSummary(
             started_at=started_at,
             duration=max(0.0, ended_at - started_at),
             dry_run=self.dry_run,
-            notes=(*self.notes, *self.faults.notes),
+            notes=tuple(dict.fromkeys((*self.notes, *lately, *self.faults.notes))),
             refused=tuple(self._gate.refused.values()) if self._gate else (),
             errors=tuple(self.faults.found),
             **self.outcome,
