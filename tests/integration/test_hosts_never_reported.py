@@ -9,6 +9,7 @@ import pytest
 from builders.failing_cloud import F2, a_site
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.backoff.file import BackoffFile
+from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.cli.explaining import look
 from hpc.autoscale.explaining.of_nodes import explain_node, find_node
 from hpc.autoscale.journal import Journal
@@ -76,6 +77,18 @@ def test_a_node_has_had_time_to_be_let_in(site, before):
     site.want(4)
     assert [run_and_wait(3600) for _ in range(4)] == [()] * 4
     assert site.names() == ["htc-1", "htc-2", "htc-3", "htc-4"]
+
+
+def test_a_node_that_is_started_again_has_had_time_to_be_let_in(site):
+    """Also where the pass that starts it is the first to see it at rest: when it was ready in its
+    life before says nothing."""
+    passes(site, 2)
+    new_cluster_bindings(site.config).deallocate_nodes(names=["htc-1"])
+    site.wait(2000)
+    found = passes(site, 3)
+    assert [each.started for each in found] == [("htc-1",), (), ()]
+    assert [each.notes for each in found] == [()] * 3
+    assert site.names() == ["htc-1", "htc-2"]
 
 
 def test_a_node_that_is_let_in_late_is_used(site):

@@ -216,6 +216,22 @@ def test_a_deallocated_node_does_not_boot_until_it_is_started(history):
     assert history.booting(1800) == ["N-1"]
 
 
+def test_a_node_that_was_at_rest_boots_although_it_is_started_at_once(history):
+    """The pass that starts it is the first that sees it at rest, as after a slow deallocation."""
+    node = a_started_node()
+    history.update([node])
+    history.at += 7200
+    node = a_started_node(state="Deallocated", exists=False)
+    node._stand("Acquiring", "Started", True)
+    node._stand("Preparing", "Started", True)
+    history.update([node])
+    node = a_started_node(state="Preparing")
+    for _ in range(30):
+        history.at += 61
+        history.update([node])
+    assert history.booting(1800) == ["N-1"]
+
+
 def test_a_clock_set_back_while_booting_keeps_ready_nodes(history):
     """A node that became ready while the clock was behind is not taken for one that never was."""
     node = a_started_node(state="Software")

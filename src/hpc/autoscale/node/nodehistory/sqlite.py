@@ -463,7 +463,8 @@ def _observed(
     A node whose metadata has `__ignore__` says itself whether it is to be left alone.
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
-    is_resting = not node.exists  # it boots from when it is started, once more if it did before
+    # it boots from when it is started, once more if it did before
+    is_resting = node._was_at_rest or not node.exists
     if is_resting:
         record = record._replace(ready_time=0.0)
     created = now if is_resting else _plausible(record.create_time, now)
