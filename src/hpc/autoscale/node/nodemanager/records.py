@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 from hpc.autoscale import hpclogging as logging
@@ -181,8 +180,8 @@ def listed(
     members: Sequence[Sequence[Record]],
     assume_hostnames: bool = False,
 ) -> tuple[list[NodeClass], list[Record], list[tuple[Record, str]]]:
-    """Nodes in order, htc-2 before htc-10: the class of each, its record, and which records cannot
-    be used, each with why.
+    """Nodes in order, htc-2 before htc-10 and those at rest last, as others that boot were ordered
+    for work: the class of each, its record, and which records cannot be used, each with why.
 
     `members`: records, each list of records that differ in names and configurations only. Nobody
     has looked at the nodes yet; what they have in common is worked out once for each class.
@@ -203,7 +202,7 @@ def listed(
         own["_Node__software_configuration"] = configuration
 
     named = [(ht.name_order(r["Name"]), n, r) for n, alike in enumerate(members) for r in alike]
-    named.sort(key=itemgetter(0))
+    named.sort(key=lambda each: (each[2]["TargetState"] != "Started", each[0]))
     for _, number, record in named:
         try:
             key = _class_key(record, number)
