@@ -21,6 +21,7 @@ from hpc.autoscale.autoscaler.learning import NewCalculator, SetContext, node_na
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Prepared, Reading, Readings
 from hpc.autoscale.autoscaler.scale_in import ScaleIn
+from hpc.autoscale.autoscaler.smaller_hosts import notes_on_smaller_hosts
 from hpc.autoscale.autoscaler.steps import PassSteps
 from hpc.autoscale.autoscaler.summary import PassSummary
 from hpc.autoscale.autoscaler.telling import Telling
@@ -49,12 +50,7 @@ from hpc.autoscale.node.operations import where
 from hpc.autoscale.requestsets.demand import RequestJob, WantedNodes, give_attributes
 from hpc.autoscale.statefiles import STOPS, path_of
 from hpc.autoscale.util import parse_boot_timeout
-from hpc.autoscale.workers.keeping import (
-    boot_for_nobody,
-    is_booting,
-    keep_the_best,
-    wanted_again,
-)
+from hpc.autoscale.workers.keeping import boot_for_nobody, is_booting, keep_the_best, wanted_again
 
 if TYPE_CHECKING:
     from hpc.autoscale.journal.recording import PassRecorder
@@ -293,6 +289,7 @@ class Pass:
             )
         self.faults.guard("choosing nodes of workers", self._choose_workers, calculator)
         demand = calculator.finish()
+        self.notes += notes_on_smaller_hosts(demand, self._witness.found.reported)
         self.steps.note(wanted=len(demand.new_nodes))
         give_attributes(jobs, demand.new_nodes)
         self.outcome.update(

@@ -1,0 +1,47 @@
+"""Hosts that have less than the catalogue says of their nodes, as cores where it counts threads."""
+
+import pytest
+
+from builders.failing_cloud import F2, a_site
+from hpc.autoscale.hpctypes import Memory
+
+ARRAYS = {"htc": {"machine_types": [F2]}, "other": {"machine_types": [F2]}}
+FOUR, THREE = Memory(4, "g"), Memory(3, "g")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "has", "said"),
+    [
+        ({"ncpus": 2}, {"ncpus": 1}, "ncpus 1 of 2"),
+        ({"memgb": FOUR}, {"memgb": THREE}, "memgb 3.00g of 4.00g"),
+        ({"memgb": THREE}, {"memgb": THREE}, None),
+        ({"ncpus": 1}, {"ncpus": 1}, None),
+    ],
+)
+def test_a_pass_says_why_it_makes_nodes_beside_idle_ones(tmp_path, wanted, has, said):
+    """Work for which hosts are too small waits, and others that are no larger are made for it."""
+    with a_site(tmp_path, ARRAYS) as site:
+
+        def hosts():
+            found = site.hosts_with(2, 2)
+            for host in found:
+                for name, amount in has.items():
+                    host._resources[name] = host.available[name] = amount
+            return found
+
+        site.new_hosts = hosts
+        site.want(1, **{"node.nodearray": "htc", **wanted})
+        assert site.run().notes == ()
+        site.wait(60)
+        summary = site.run()
+        if said is None:
+            assert (summary.notes, summary.created) == ((), ())
+            return
+        assert summary.created == ("htc-2",)
+        assert summary.notes == (
+            "nodes are made in htc for work that does not fit on htc-1, of whose hosts the"
+            f" scheduler reports less than new nodes are said to have: {said}. They will be no"
+            " larger: let default_resources say what it reports",
+        )
+        site.want(2, **{"node.nodearray": "other"})
+        assert site.run().notes == ()
