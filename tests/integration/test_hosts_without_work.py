@@ -115,7 +115,7 @@ def test_what_else_a_new_host_says_of_its_node_counts(site):
 
 
 def test_what_cannot_be_remembered_is_noted(site, monkeypatch):
-    """The disk is full once the hosts are there: that they take no work is learnt late in a pass."""
+    """The disk is full once hosts are there; that they take no work is learnt late in a pass."""
     made_in(site, 3)
 
     def full(*_):
