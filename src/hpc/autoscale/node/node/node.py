@@ -137,7 +137,7 @@ class Node(ABC):
     state = ht.NodeStatus("Off")
     target_state = ht.NodeStatus("Off")
     exists = False
-    _was_at_rest = False  # deallocated, before it was started here
+    was_at_rest = False  # deallocated, before it was started here
 
     instance_id: ht.InstanceId | None
     managed: bool
@@ -579,8 +579,8 @@ class Node(ABC):
     def _stand(self, state: ht.NodeStatus, target: ht.NodeStatus, exists: bool) -> None:
         """Take over where it stands: the engine looks at it once, and not for each."""
         self._make_all()
-        was_at_rest = self._was_at_rest or self.state == "Deallocated"
-        self.__dict__.update(state=state, target_state=target, _was_at_rest=was_at_rest)
+        was_at_rest = self.was_at_rest or self.state == "Deallocated"
+        self.__dict__.update(state=state, target_state=target, was_at_rest=was_at_rest)
         self.exists = exists
 
     def _settle(self, hostname: ht.Hostname | None, private_ip: ht.IpAddress | None) -> None:

@@ -464,7 +464,7 @@ def _observed(
     """
     record = known or NodeRecord(node_id_of(node), None, None, now, now)
     # it boots from when it is started, once more if it did before
-    is_resting = node._was_at_rest or not node.exists
+    is_resting = node.was_at_rest or not node.exists
     if is_resting:
         record = record._replace(ready_time=0.0)
     created = now if is_resting else _plausible(record.create_time, now)
