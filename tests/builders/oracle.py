@@ -7,9 +7,10 @@ constraints are read as JSON each time.
 The rules. A bucket serves a job when its example satisfies every constraint; preferences order
 buckets. Nodes with room are used in order before new ones are opened (over all buckets, or bucket
 by bucket): first those that are up or that work was counted on, then the unclaimed ones, which are
-neither. When capacity failed of late concerns nodes that must still be given some: new ones, and
-those that are deallocated. How often a job goes on a node is decided when the node is reached:
-conditions as they are then, and what the job takes, taken until it no longer fits.
+neither; of a bucket those at rest come last. When capacity failed of late concerns nodes that must
+still be given some: new ones, and those that are deallocated. How often a job goes on a node is
+decided when the node is reached: conditions as they are then, and what the job takes, taken until
+it no longer fits.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

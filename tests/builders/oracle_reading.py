@@ -235,7 +235,7 @@ class Reader:
         ]
         failed = None if failed is None or failed < 0 else failed
         nodes = []
-        for record in sorted(members, key=natural):
+        for record in sorted(members, key=lambda r: (r["TargetState"] != "Started", natural(r))):
             mine = {
                 "state": record["Status"],
                 "exists": record["TargetState"] == "Started",
