@@ -9,7 +9,7 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,16 +42,22 @@ def resolve_secrets(config: Mapping[str, Any]) -> Credentials:
     ConfigurationException when one is found nowhere, is not a text, or when the file cannot be
     used.
     """
+    found = _found(config, _FIELDS)
+    for name, value in found.items():
+        _check(name, value)
+    return Credentials(**found)
+
+
+def _found(config: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """What stands under these names in the first place that has it; None where none does."""
     found: dict[str, Any] = {
-        name: config.get(name) or os.environ.get(_variable(name)) for name in _FIELDS
+        name: config.get(name) or os.environ.get(_variable(name)) for name in names
     }
     path = config.get("credentials_file")
     if path and not all(found.values()):
         from_file = _read_credentials(path)
         found = {name: value or from_file.get(name) for name, value in found.items()}
-    for name, value in found.items():
-        _check(name, value)
-    return Credentials(**found)
+    return found
 
 
 def known_secrets(config: Mapping[str, Any]) -> list[str]:
@@ -125,9 +131,7 @@ def _addressed(
 ) -> dict[str, Any]:
     with suppress(ConfigurationException):
         own = known(config)
-        url = own.get("url") or os.environ.get(_variable("url"))
-        path = own.get("credentials_file")
-        return {**own, "url": url or (_read_credentials(path).get("url") if path else None)}
+        return {**own, **_found(own, ["url"])}
     return dict(config)
 
 
