@@ -132,8 +132,8 @@ def _just_up(
         return []
     identities = Identities(node for node in node_mgr.get_nodes() if key_of(node) in watched)
     named = hosts_named(jobs)
-    found = [identities.might_be(host) for host in hosts if takes_no_work(host, named)]
-    return [nodes[0] for nodes in found if len(nodes) == 1]
+    empty = (host for host in hosts if takes_no_work(host, named))
+    return [node for node, _ in identities.pairs(empty)]
 
 
 def prepared_manager(

@@ -128,14 +128,9 @@ class Witness:
     def tell(self, holds: Holds, nodes: Iterable[Node]) -> None:
         """Tell what the first answer says of the hosts of nodes that are watched."""
         if watched := holds.watched():
-            hosts = self._hosts_of(node for node in nodes if key_of(node) in watched)
-            holds.hosts_heard(hosts, hosts_named(self.reading[0]))
-
-    def _hosts_of(self, nodes: Iterable[Node]) -> list[tuple[Node, SchedulerNode]]:
-        """Those of the nodes whose hosts the first answer reports, with their hosts."""
-        identities = Identities(nodes, self.gone)
-        pairs = ((identities.might_be(host), host) for host in self.reading[1])
-        return [(found[0], host) for found, host in pairs if len(found) == 1]
+            jobs, hosts = self.reading
+            identities = Identities((n for n in nodes if key_of(n) in watched), self.gone)
+            holds.hosts_heard(identities.pairs(hosts), hosts_named(jobs))
 
     def reported_on_premises(self, nodes: Iterable[Node]) -> set[str]:
         """Names of those nodes that are hosts on premises and that the scheduler reports."""

@@ -109,6 +109,11 @@ class Identities:
         named = [node for each in claimed for node in self._with_id(each)]
         return named if named or any(map(self._is_another, claimed)) else self.named(host.hostname)
 
+    def pairs(self, hosts: Iterable[Node]) -> list[tuple[Node, Node]]:
+        """Those of the hosts that can be one of the nodes only, each with that."""
+        found = ((self.might_be(host), host) for host in hosts)
+        return [(nodes[0], host) for nodes, host in found if len(nodes) == 1]
+
     def _with_id(self, claimed: str) -> list[Node]:
         """The nodes that a NodeId stands for: one, unless it names no cluster and several have
         it."""
