@@ -344,6 +344,22 @@ def test_a_journal_behind_options(typed):
     assert "journal j: there is no file" in said[0]
 
 
+def run_in(shell, script, home, environment):
+    """A script in a shell, given by its command line. Skips where there is no such shell."""
+    try:
+        return subprocess.run(
+            [*shell, "-c", script],
+            env=environment,
+            cwd=home,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    except FileNotFoundError:
+        pytest.skip(f"no {shell[0]} here")
+
+
 ZSH = """
 autoload is-at-least; compdef() {}; azscale() { COMMAND }
 _describe() { shift; print -rl -- "${(@P)1}" }
@@ -371,18 +387,7 @@ def test_what_zsh_is_told_of_each_word(typed, line, offered):
     script = ZSH.replace("COMMAND", command).replace("LINE", f"'{line}'")
     # the file in the place of descriptor 8, which this process may have for something else
     environment = {"PATH": "/usr/bin:/bin", "ARGCOMPLETE_USE_TEMPFILES": "1"}
-    try:
-        done = subprocess.run(
-            ["zsh", "-f", "-c", script],
-            env=environment,
-            cwd=typed.home,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    except FileNotFoundError:
-        pytest.skip("no zsh here")
+    done = run_in(["zsh", "-f"], script, typed.home, environment)
     found = done.stdout.splitlines()
     assert len(found) == len(offered), done
     assert all(map(str.startswith, found, offered)), found
@@ -408,18 +413,7 @@ def test_what_fish_offers(typed, line, offered):
     program.chmod(0o755)
     script = f"source azscale.fish; complete --do-complete '{line}'"
     environment = {"PATH": f"{typed.home}:/usr/bin:/bin", "HOME": str(typed.home)}
-    try:
-        done = subprocess.run(
-            ["fish", "--no-config", "-c", script],
-            env=environment,
-            cwd=typed.home,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    except FileNotFoundError:
-        pytest.skip("no fish here")
+    done = run_in(["fish", "--no-config"], script, typed.home, environment)
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == offered, done
 
 
@@ -443,15 +437,7 @@ def test_bash_writes_no_space_where_a_word_goes_on(typed, line, said):
     command = f'{sys.executable} -m hpc.autoscale.cli "$@";'
     script = BASH.replace("COMMAND", command).replace("LINE'", f"{line}'")
     environment = {"PATH": "/usr/bin:/bin", "ARGCOMPLETE_USE_TEMPFILES": "1"}
-    done = subprocess.run(
-        ["bash", "-c", script],
-        env=environment,
-        cwd=typed.home,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_in(["bash"], script, typed.home, environment)
     assert [line.strip() for line in done.stdout.splitlines()] == said, done
 
 
