@@ -248,6 +248,18 @@ def test_prices_in_two_currencies_are_not_compared(site, server):
     assert len(set(found.weights.values())) == 1
 
 
+def test_a_region_that_the_price_service_refuses_is_one_of_which_nothing_is_known(site, server):
+    """As a mirror that has files of some regions and 404 for others."""
+    item = {"type": "Consumption", "currencyCode": "USD", "meterName": "F4s v2", "retailPrice": 0.2}
+    refused = Answer(status=404, body={"error": "no such file"})
+    server.on("GET", "/prices", refused, Answer(body={"Items": [item]}), refused)
+    site.config["cost"]["prices_url"] = f"{server.url}/prices"
+    asked = {"provider": "price", "spot": False}
+    found = site.now(**asked, regions=["nowhere", "eastus"])
+    assert (found.problem, found.unknown) == ("", ("nowhere",))
+    assert "HTTP 404" in site.now(after=1000, **asked, regions=["nowhere"]).problem
+
+
 def test_a_price_that_is_not_known_any_more_leaves_the_last_weight(site, server):
     """In the same measure as that of the region that is left, which has most."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Protocol
 
+from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException, did_you_mean
 from hpc.autoscale.node import vm_sizes
@@ -88,17 +89,17 @@ def _best(weights: Iterable[float | None]) -> float | None:
 def price(question: WeightQuestion) -> Answer:
     """(1 / price) to the power of `exponent`: the price of a vCPU for an hour, in the size where
     that is least; the cheapest region has 1. Prices in another currency than that of most are not
-    heeded, as those of the catalogue beside a service that has others. PriceServiceUnavailable
-    where the service cannot be asked and the catalogue has no price of any region."""
+    heeded, as those of the catalogue beside a service that has others. PriceServiceError where the
+    service says none of any region, and the catalogue has none either."""
     _require_sizes(question, "price")
     # takes long to import
     from hpc.autoscale.cost.azurecost import azurecost
-    from hpc.autoscale.cost.errors import PriceServiceUnavailable, PriceUnknown
+    from hpc.autoscale.cost.errors import PriceServiceError, PriceUnknown
 
     # what a machine costs is of no cluster, and of several none is named here
     cluster = question.config.get("cluster_name") or "-"
     costs = azurecost({**question.config, "cluster_name": cluster})
-    outages: list[PriceServiceUnavailable] = []
+    missing: list[PriceServiceError] = []
     currencies: Counter[str] = Counter()
     quotes: list[tuple[str, str, float]] = []
     for region, size in product(question.regions, question.sizes):
@@ -107,15 +108,16 @@ def price(question: WeightQuestion) -> Answer:
             quoted = costs.get_job(size, region, question.spot)
         except PriceUnknown:
             continue
-        except PriceServiceUnavailable as outage:  # and the catalogue does not have this one
-            outages.append(outage)
+        except PriceServiceError as error:  # of one that is away, the catalogue has this one neither
+            logging.warning("weights: no price of %s in %s: %s", size, region, error.short)
+            missing.append(error)
             continue
         if quoted.rate and cores > 0:
             currency = quoted.currency.upper()
             currencies[currency] += 1
             quotes.append((region, currency, quoted.rate / cores))
-    if outages and not quotes:
-        raise outages[0]
+    if missing and not quotes:
+        raise missing[0]
     usual = currencies.most_common(1)
     prices: dict[str, float] = {}
     for region, currency, each in quotes:
