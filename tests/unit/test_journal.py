@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import os
+import random
 import time
 import tracemalloc
 from dataclasses import replace
@@ -248,7 +249,11 @@ def test_a_journal_of_a_newer_version_is_refused(tmp_path):
             list(Journal(path, skip_garbled=skip))
 
 
-@pytest.mark.parametrize("content", [os.urandom(500), b"{}", b"x" * (1 << 21)])
+@pytest.mark.parametrize(
+    "content",
+    [random.Random(7).randbytes(500), b"{}", b"x" * (1 << 21)],
+    ids=["bytes", "an object", "a long line"],
+)
 def test_a_file_that_is_no_journal_is_refused(tmp_path, content):
     """In one line, also where garbled records are passed over."""
     path = tmp_path / "autoscale.json"
