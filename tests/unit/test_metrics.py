@@ -18,8 +18,9 @@ from hpc.autoscale.autoscaler.steps import STEPS
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
 from hpc.autoscale.config.check import check_config
+from hpc.autoscale.journal import PassRecord
 from hpc.autoscale.journal.frames import packed
-from hpc.autoscale.metrics import Health, Metric, read_health, text_of
+from hpc.autoscale.metrics import Health, Metric, of_record, read_health, text_of
 from hpc.autoscale.metrics.families import of_pass
 from hpc.autoscale.metrics.health import HealthError, last_end
 from hpc.autoscale.testing import a_job
@@ -48,8 +49,9 @@ def files(tmp_path):
 
 
 def samples(text):
-    """The value of each sample, by name and labels."""
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    """The value of each sample, by name and labels, without that of the cluster."""
+    plain = re.sub(r'cluster="[^"]*",?', "", text).replace("{}", "")
+    lines = [line for line in plain.splitlines() if not line.startswith("#")]
     return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
 
 
@@ -73,6 +75,23 @@ def test_a_pass_writes_its_figures(run, cluster, scheduler, files):
     assert found['hpc_autoscale_passes_total{result="ok"}'] == 1
     bucket = 'hpc_autoscale_bucket_available_nodes{nodearray="htc",vm_size="Standard_F4s"}'
     assert found[bucket] == 8
+
+
+def test_every_figure_names_the_cluster(run, cluster, scheduler, files):
+    """So node_exporter takes the files of two loops in one directory; of a loop over several, all
+    are named, in the file as in what is read from a journal."""
+    cluster.add_node("htc-1", "htc", state="Ready", hostname="host-1")
+    scheduler.jobs = [a_job("7", tasks=400)]
+    run(**files)
+    text = Path(files["metrics"]["file"]).read_text()
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    assert len(lines) > 30 and all('{cluster="clusty"' in line for line in lines)
+    several = {"clusters": [{"name": "east"}, {"name": "west"}]}
+    for config, name in (({"cluster_name": "c"}, "c"), (several, "east, west")):
+        told = text_of(of_record(PassRecord(config=config), Health()))
+        assert f'hpc_autoscale_jobs{{cluster="{name}"}} 0' in told
+        assert f'passes_total{{cluster="{name}",result="ok"}} 0' in told
+    assert "cluster=" not in text_of(of_record(PassRecord(), Health()))
 
 
 def test_counts_go_on_from_process_to_process(run, cluster, files, now, monkeypatch):

@@ -529,7 +529,7 @@ def test_figures_and_probes_draw_no_chart(journal: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(charts, "svg", draw)
     application = LiveApplication(LivePage(str(journal), MockClock(START + 2400)))
-    assert "hpc_autoscale_jobs_unsatisfied 3" in ask(application, "/metrics")[2]
+    assert 'hpc_autoscale_jobs_unsatisfied{cluster="demo"} 3' in ask(application, "/metrics")[2]
     assert ask(application, "/health")[0] == "200 OK"
 
 
@@ -702,7 +702,7 @@ def test_prometheus_and_probes_are_answered(journal: Path) -> None:
     application = LiveApplication(LivePage(str(journal), clock))
     status, headers, text = ask(application, "/metrics")
     assert status == "200 OK" and headers["Content-Type"].startswith("text/plain")
-    assert "hpc_autoscale_jobs_unsatisfied 3" in text and "_total" not in text
+    assert 'hpc_autoscale_jobs_unsatisfied{cluster="demo"} 3' in text and "_total" not in text
     assert "hpc_autoscale_last_good_pass_timestamp_seconds" in text
     status, _, text = ask(application, "/health")
     assert status == "200 OK" and json.loads(text)["age_seconds"] == 600

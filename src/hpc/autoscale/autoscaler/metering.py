@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hpc.autoscale.config.clusters import names_of
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.wholefiles import unwritable, write_whole
 
@@ -52,6 +53,7 @@ def write_figures(
         found = families.of_pass(recorder.at, lists["nodes"].values, jobs, known, status)
         if health is not None:
             found += families.of_health(health)
+        found = families.of_clusters(names_of(config), found)
         try:
             write_whole(section["file"], exposition.text_of(found), 0o644)
         except OSError as error:

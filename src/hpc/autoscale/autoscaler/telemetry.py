@@ -18,6 +18,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale._version import __version__
 from hpc.autoscale.autoscaler.steps import Ended
 from hpc.autoscale.autoscaler.summary import PassError, PassSummary
+from hpc.autoscale.config.clusters import names_of
 from hpc.autoscale.config.secrets import known_secrets
 from hpc.autoscale.errors import one_line
 from hpc.autoscale.redaction import Hiding
@@ -116,7 +117,7 @@ class PassSpans:
         self._hiding = Hiding(*known_secrets(config))
         self._problem = ""
         self.summary: PassSummary | None = None
-        about = {"cluster": str(config.get("cluster_name") or ""), "scheduler": scheduler}
+        about = {"cluster": names_of(config), "scheduler": scheduler}
         self._around = tracer.start_as_current_span(
             f"{NAME}.pass", attributes={f"{NAME}.{k}": self._hiding(v) for k, v in about.items()}
         )

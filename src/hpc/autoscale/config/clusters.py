@@ -64,6 +64,12 @@ def members_of(config: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return found
 
 
+def names_of(config: Mapping[str, Any]) -> str:
+    """The name of the cluster of a configuration, or the names of all; empty where it has none."""
+    several = ", ".join(str(each.get("name")) for each in config.get("clusters") or ())
+    return several or str(config.get("cluster_name") or "")
+
+
 def server_of(url: object) -> str | None:
     """The server of a URL, in one spelling: without the scheme, and with the port. None where there
     is no URL."""

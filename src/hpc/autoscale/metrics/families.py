@@ -9,6 +9,7 @@ from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.modelbase import is_disabled
+from hpc.autoscale.config.clusters import names_of
 from hpc.autoscale.journal.records import PassRecord
 from hpc.autoscale.metrics.exposition import Metric
 from hpc.autoscale.metrics.health import COUNTED, Health, problems_of
@@ -22,7 +23,18 @@ _NODES = ("booting", "overdue", "missing", "idle", "failed", "spared", "deferred
 def of_record(record: PassRecord, health: Health | None = None) -> list[Metric]:
     """The figures of a pass of a journal; with `health` also of all passes."""
     found = of_pass(record.at, record.nodes, len(record.jobs), record.did, record.status)
-    return [*found, *(of_health(health) if health is not None else ())]
+    found += of_health(health) if health is not None else ()
+    return of_clusters(names_of(record.config), found)
+
+
+def of_clusters(names: str, families: Iterable[Metric]) -> list[Metric]:
+    """The figures of a loop with the cluster that it is for: the files of two loops in one
+    directory of node_exporter say different things."""
+    own = {"cluster": names} if names else {}
+    return [
+        replace(family, samples=[({**own, **labels}, value) for labels, value in family.samples])
+        for family in families
+    ]
 
 
 def of_pass(

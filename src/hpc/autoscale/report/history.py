@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.ccbindings.modelbase import is_disabled
+from hpc.autoscale.config.clusters import names_of
 from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.explaining.noted import aside_noted, causes_noted, nearest_noted
 from hpc.autoscale.journal import PassRecord
@@ -356,9 +357,8 @@ def together(counted: Mapping[str, int], foremost: Sequence[str]) -> dict[str, i
 
 
 def _clusters(config: Mapping[str, Any]) -> str:
-    several = ", ".join(str(each.get("name")) for each in config.get("clusters") or ())
-    one = config.get("cluster_name")
-    return f"Clusters {several}" if several else f"Cluster {one}" if one else ""
+    names = names_of(config)
+    return f"Cluster{'s' if config.get('clusters') else ''} {names}" if names else ""
 
 
 def _that_failed(record: PassRecord, before: Sample) -> Sample:

@@ -108,7 +108,9 @@ def price(question: WeightQuestion) -> Answer:
             quoted = costs.get_job(size, region, question.spot)
         except PriceUnknown:
             continue
-        except PriceServiceError as error:  # of one that is away, the catalogue has this one neither
+        except (
+            PriceServiceError
+        ) as error:  # of one that is away, the catalogue has this one neither
             logging.warning("weights: no price of %s in %s: %s", size, region, error.short)
             missing.append(error)
             continue
