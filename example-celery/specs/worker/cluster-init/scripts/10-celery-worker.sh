@@ -23,7 +23,7 @@ fi
 id celery >/dev/null 2>&1 || useradd --system --home-dir "${home}" --shell /usr/sbin/nologin celery
 install -d -o celery -g celery "${home}"
 [[ -x "${home}/venv/bin/python" ]] || python3 -m venv "${home}/venv"
-"${home}/venv/bin/pip" install --quiet "celery[redis]>=5.4" packaging
+"${home}/venv/bin/pip" install --quiet "celery[redis]>=5.6" "kombu>=5.7"
 install -m 0644 "${files}"/{tasks,celeryconfig,census}.py "${home}/"
 
 install -d -m 0755 /etc/celery

@@ -13,7 +13,7 @@ home=/opt/azurehpc/hpcq
 install -d -m 0755 "${home}"
 [[ -x "${home}/venv/bin/python" ]] || python3 -m venv "${home}/venv"
 wheel="$(echo "${files}"/hpc_autoscale-*.whl)"
-"${home}/venv/bin/pip" install --quiet "${wheel}" "celery[redis]>=5.4" packaging
+"${home}/venv/bin/pip" install --quiet "${wheel}" "celery[redis]>=5.6" "kombu>=5.7"
 # what somebody changed on the node stays
 [[ -f "${home}/autoscale.json" ]] || install -m 0644 "${files}/autoscale.json" "${home}/autoscale.json"
 

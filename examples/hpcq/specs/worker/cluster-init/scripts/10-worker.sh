@@ -22,7 +22,7 @@ id hpcq >/dev/null 2>&1 || useradd --system --home-dir "${home}" --shell /usr/sb
 install -d -o hpcq -g hpcq "${home}"
 [[ -x "${home}/venv/bin/python" ]] || python3 -m venv "${home}/venv"
 wheel="$(echo "${files}"/hpc_autoscale-*.whl)"
-"${home}/venv/bin/pip" install --quiet "${wheel}" "celery[redis]>=5.4" packaging
+"${home}/venv/bin/pip" install --quiet "${wheel}" "celery[redis]>=5.6" "kombu>=5.7"
 install -m 0644 "${files}/autoscale.json" "${home}/autoscale.json"
 install -m 0640 -g hpcq /dev/null "${home}/broker.json"
 HPCQ_BROKER="${broker}" python3 -c \
