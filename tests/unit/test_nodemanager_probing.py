@@ -1,6 +1,8 @@
 """Demands that the engine cannot judge by shapes alone: constraints that name nodes, and those of
 somebody else."""
 
+from collections import Counter
+
 import pytest
 
 from builders.constraints import Tokens
@@ -175,6 +177,25 @@ def test_a_node_that_is_opened_for_it_is_its_own():
     nodes = manager.allocate([Tokens()], slot_count=5).nodes
     assert [n.resources["who"] for n in nodes] == ["htc-1", "htc-2"]
     assert [n.available["host"] for n in nodes] == [n.hostname for n in nodes]
+
+
+@pytest.mark.parametrize(
+    "id_of", [lambda node: node.hostname_or_uuid, lambda node: node.delayed_node_id.transient_id]
+)
+def test_it_may_count_by_the_ids_of_a_node(id_of):
+    """A node that is opened keeps the ids of the copy that it was tried on: two jobs a host are
+    two."""
+    taken = Counter()
+
+    class TwoOnEach(Tokens):
+        def satisfied_by_node(self, node):
+            status = "success" if taken[id_of(node)] < 2 else "HostQuota"
+            return SatisfiedResult(status, self, node, ["two jobs run there"])
+
+    manager = token_manager(0)
+    quota = TwoOnEach(lambda node: taken.update([id_of(node)]))
+    placed = [by_job(manager, [{"ncpus": 1}, quota]) for _ in range(5)]
+    assert placed == [["htc-1"], ["htc-1"], ["htc-2"], ["htc-2"], ["htc-3"]]
 
 
 def test_a_refusal_leaves_no_trace():

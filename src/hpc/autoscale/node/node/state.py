@@ -139,11 +139,11 @@ class BucketNodes:
 
     # -- handles
 
-    def handle(self, position: int) -> Node:
+    def handle(self, position: int, ids_of: Node | None = None) -> Node:
         """The node at a position, also one that is gone; made now if nobody has looked at it
-        yet."""
+        yet, with the host name and the transient id of `ids_of`."""
         node = self.handles[position]
-        return self._make(position) if node is None else node
+        return self._make(position, ids_of) if node is None else node
 
     def there(self) -> list[Node]:
         """The nodes that are there, in order."""
@@ -157,14 +157,16 @@ class BucketNodes:
         """Those of which there is a `Node`."""
         return [node for i, node in enumerate(self.handles) if node and i not in self.gone]
 
-    def _make(self, position: int) -> Node:
+    def _make(self, position: int, ids_of: Node | None = None) -> Node:
         node_class = self.classes[position]
         if node_class is None:
             raise AutoscaleError(f"{self.bucket} has no node at {position}")
-        if node_class.finish is None:
-            node = node_class.node(self.sources[position], self, position)
-        else:
-            node = node_class.node(self.sources[position])
+        home = self if node_class.finish is None else None
+        node = node_class.node(self.sources[position], home, position)
+        if ids_of is not None:
+            node.__dict__["_hostname"] = ids_of._hostname
+            node.delayed_node_id.transient_id = ids_of.delayed_node_id.transient_id
+        if node_class.finish is not None:
             # as a new one, before anything is placed on it
             node_class.finish(node)
             node.available.shape = self.class_shape(node_class) if self.is_bound else None

@@ -143,11 +143,10 @@ class HandleProbe:
         self._pin = pin_of(demand.personal) if demand.personal is not None else None
         self._demand = demand
         self._assignment_id = assignment_id
-        exprs = [e for e in (demand.common, demand.personal) if e is not None]
-        self._whole = AllOf(exprs)
+        self._whole = AllOf([e for e in (demand.common, demand.personal) if e is not None])
         self._shared = list(shared(demand.constraints)) if demand.opaque else []
         self._before = [constraint.saved() for constraint in self._shared]
-        self._tried: list[tuple[NodeBucket, int, Saved, Saved]] = []
+        self._tried: list[tuple[NodeBucket, int, Saved, Node]] = []
 
     def __call__(self, candidate: Candidate, position: int, units: int) -> Trial | Reject:
         bucket = self._bucket_of(candidate)
@@ -157,8 +156,7 @@ class HandleProbe:
             return refusal
         if not self._demand.opaque:
             shape = candidate.new_shape if is_new else candidate.shapes[position]
-            fit = self._whole.fit(NodeView(node))
-            if isinstance(fit, Reject):
+            if isinstance(fit := self._whole.fit(NodeView(node)), Reject):
                 return fit
             if shape is not None and all(name in shape.free for name, _ in fit.take):
                 times = min(fit.count, units)
@@ -177,9 +175,8 @@ class HandleProbe:
         return self._refusal(bucket.example_node, bucket.last_capacity_failure)
 
     def _refusal(self, node: Node, failure: float | None = None) -> Reject | None:
-        if self._demand.personal is None:
-            return None
-        found = self._demand.personal.fit(NodeView(node, failure))
+        personal = self._demand.personal
+        found = None if personal is None else personal.fit(NodeView(node, failure))
         return found if isinstance(found, Reject) else None
 
     def positions(self, candidate: Candidate) -> Sequence[int] | Reject | None:
@@ -196,7 +193,7 @@ class HandleProbe:
             match = scratch.decrement(self._demand.constraints, units, self._assignment_id)
         if not match:
             return Reject(match.status, *match.reasons)
-        self._tried.append((bucket, position, before, saved(scratch)))
+        self._tried.append((bucket, position, before, scratch))
         return Trial(match.total_slots, bucket._nodes.shape_now(scratch))
 
     def settle(self, keep: bool) -> Effects:
@@ -208,8 +205,9 @@ class HandleProbe:
 
         def bring_about() -> None:
             self._put(after)
-            for bucket, position, was, became in tried:
-                carry_over(bucket._nodes.handle(position), was, became)
+            for bucket, position, was, scratch in tried:
+                # under the ids by which a constraint may have counted what it took
+                carry_over(bucket._nodes.handle(position, scratch), was, saved(scratch))
 
         return (bring_about,)
 
