@@ -5,7 +5,7 @@ import json
 import pytest
 
 from builders.constraints import Owned, a_bucket_with, a_node_with
-from hpc.autoscale.errors import ConstraintError
+from hpc.autoscale.errors import AutoscaleError, ConstraintError
 from hpc.autoscale.hpctypes import Memory, Size
 from hpc.autoscale.node.constraints import (
     MinResourcePerNode,
@@ -303,6 +303,8 @@ def test_missing_keys():
 
 def test_a_class_without_a_json_form_cannot_be_read():
     """It says so; integrations register a parser for theirs."""
+    with pytest.raises(AutoscaleError, match="expected a mapping, found 3"):
+        SharedConsumableConstraint.from_dict(3)
     with pytest.raises(NotImplementedError, match="SharedConstraint has no JSON form"):
         SharedConstraint.from_dict({"x": 1})
 

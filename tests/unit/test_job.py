@@ -12,7 +12,7 @@ import pytest
 from builders.constraints import Tokens
 from builders.nodes import a_bucket, a_manager, an_htc_cluster, names
 from hpc.autoscale import util
-from hpc.autoscale.errors import ConstraintError
+from hpc.autoscale.errors import AutoscaleError, ConstraintError
 from hpc.autoscale.hpctypes import Memory
 from hpc.autoscale.job.demandcalculator import new_demand_calculator
 from hpc.autoscale.job.job import Job, PackingStrategy
@@ -337,6 +337,8 @@ def test_from_dict_defaults():
     job = Job.from_dict({"name": "a", "constraints": []})
     assert (job.node_count, job.iterations, job.iterations_remaining) == (1, 1, 1)
     assert (job.colocated, job.metadata, job.packing_strategy) == (False, {}, "scatter")
+    with pytest.raises(AutoscaleError, match="metadata to be Mapping or None, found"):
+        Job.from_dict({"name": "a", "constraints": [], "metadata": "m"})
     for missing in ({"name": "a"}, {"constraints": []}):
         with pytest.raises(KeyError):
             Job.from_dict(missing)

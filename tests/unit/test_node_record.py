@@ -8,7 +8,10 @@ import pytest
 
 from builders.nodes import a_planned_node, a_running_node
 from hpc.autoscale import util
+from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.hpctypes import Memory, Size
+from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.constraints import CapacityFailureBackoffConstraint
 from hpc.autoscale.node.node import Node
 
 KEYS = (
@@ -127,7 +130,8 @@ def test_what_may_be_left_out():
 def test_null_is_as_good_as_left_out():
     """JSON writers differ."""
     keys = "job-ids resources available metadata software-configuration memory placement_group"
-    node = Node.from_dict(least(**dict.fromkeys(keys.split())))
+    node = Node.from_dict(least(**dict.fromkeys(keys.split()), **{"vcpu-count": None}))
+    assert node.vcpu_count == 4
     assert (node.assignments, node.available, node.metadata) == (set(), {}, {})
     assert node.memory == Memory(8, "g")
 
@@ -154,6 +158,29 @@ def test_what_must_be_there(key):
     del d[key]
     with pytest.raises(RuntimeError, match=key):
         Node.from_dict(d)
+
+
+@pytest.mark.parametrize("given", [None, 3, "abc", [1]])
+@pytest.mark.parametrize(
+    "read", [Node.from_dict, SchedulerNode.from_dict, CapacityFailureBackoffConstraint.from_dict]
+)
+def test_what_is_no_mapping(read, given):
+    """It is refused by what was expected, as scripts of integrations read JSON with these."""
+    with pytest.raises(AutoscaleError, match="expected a mapping, found"):
+        read(given)
+
+
+@pytest.mark.parametrize(
+    ("key", "given"),
+    [
+        *(("name", None), ("hostname", 3), ("vcpu-count", "4"), ("job-ids", "12")),
+        *(("resources", [1]), ("available", 3), ("metadata", "m"), ("software-configuration", [1])),
+    ],
+)
+def test_a_value_of_another_kind(key, given):
+    """It is refused by its name, and not by what Python says of it, or later."""
+    with pytest.raises(AutoscaleError, match=f"expected {key} to be .*, found"):
+        Node.from_dict(least(**{key: given}))
 
 
 def test_a_size_that_is_none():

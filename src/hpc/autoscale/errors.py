@@ -6,7 +6,7 @@ expected, what was found and where. The published exception types of other modul
 (ConfigurationException, MultipleInstancesError, …) belong to it too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from reprlib import Repr
 from types import UnionType
 
@@ -154,6 +154,16 @@ def check_kinds(where: str, kind: type | UnionType, **given: object) -> None:
             said = kind.__name__ if isinstance(kind, type) else str(kind).replace(" | ", " or ")
             said = said.replace("collections.abc.", "")
             raise InvalidArgument(f"{where}: expected {what} to be {said}, found {value!r}")
+
+
+def check_entries(where: str, kinds: Mapping[str, type | UnionType], given: object) -> None:
+    """InvalidArgument unless something is a mapping, and what it has under these keys is of their
+    kinds."""
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(f"{where}: expected a mapping, found {given!r}")
+    for key, kind in kinds.items():
+        if key in given:
+            check_kinds(where, kind, **{key: given[key]})
 
 
 def check_has(where: str, name: str, **given: object) -> None:

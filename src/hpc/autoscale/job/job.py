@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale import results
-from hpc.autoscale.errors import ConstraintError, check_kinds
+from hpc.autoscale.errors import ConstraintError, check_entries, check_kinds
 from hpc.autoscale.node.bucket import NodeBucket, bucket_candidates, sift
 from hpc.autoscale.node.constraints import (
     Compiled,
@@ -318,7 +318,7 @@ class Job:
     def from_dict(d: Mapping[str, Any]) -> Job:
         """A job from its published JSON form. KeyError without name and constraints; a missing node
         count is 1."""
-        check_kinds("Job.from_dict", Mapping, d=d)
+        check_entries("Job.from_dict", {"metadata": Mapping | None}, d)
         job = Job(
             d["name"],
             d["constraints"],

@@ -59,7 +59,7 @@ class SchedulerNode(Node):
     @staticmethod
     def from_dict(d: Mapping[str, Any]) -> SchedulerNode:
         """The inverse of `to_dict`; the argument is left alone."""
-        return SchedulerNode.restored(d, d.get("gpu-count"))
+        return SchedulerNode.restored(d, "gpu-count")
 
     def __str__(self) -> str:
         return f"SchedulerNode({self.hostname}, {self.bucket_id})"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import ConstraintError, did_you_mean
+from hpc.autoscale.errors import ConstraintError, check_entries, did_you_mean
 from hpc.autoscale.hpctypes import Size, SizeError
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints.base import (
@@ -366,8 +366,10 @@ class CapacityFailureBackoffConstraint(LoweredConstraint):
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> CapacityFailureBackoffConstraint:
-        """From its JSON form."""
-        return CapacityFailureBackoffConstraint(d["capacity-failure-backoff"])
+        """From its JSON form. ConstraintError for no number of seconds."""
+        check_entries("CapacityFailureBackoffConstraint.from_dict", {}, d)
+        seconds: Any = d.get("capacity-failure-backoff")
+        return CapacityFailureBackoffConstraint(seconds)
 
     def to_dict(self) -> dict[str, Any]:
         return {"capacity-failure-backoff": self.backoff}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from hpc.autoscale.errors import ConstraintError, did_you_mean
+from hpc.autoscale.errors import ConstraintError, check_entries, did_you_mean
 from hpc.autoscale.hpctypes import Size
 from hpc.autoscale.node.constraints.base import (
     BaseNodeConstraint,
@@ -69,6 +69,7 @@ class SharedConstraint(BaseNodeConstraint):
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """From JSON. ConstraintError when a key is missing, unknown or of the wrong kind."""
+        check_entries(f"{cls.__name__}.from_dict", {}, d)
         with located(cls.JSON_NAME):
             return cls.read(d.get(cls.JSON_NAME))
 

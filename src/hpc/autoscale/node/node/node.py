@@ -647,10 +647,10 @@ class Node(ABC):
         return Node.restored(d)
 
     @classmethod
-    def restored(cls, d: Mapping[str, Any], gpu_count: int | None = None) -> Self:
-        """A node of this class from the JSON form of a node; `gpu_count` is not in that."""
+    def restored(cls, d: Mapping[str, Any], gpu_key: str = "") -> Self:
+        """A node of this class from the JSON form of a node; `gpu_key`: where its GPUs stand."""
         node = cls.__new__(cls)
-        Node.__init__(node, gpu_count=gpu_count, **record.arguments(d))
+        Node.__init__(node, **record.arguments(d), gpu_count=d.get(gpu_key))
         if d.get("available") is not None:
             node.__available = Amounts(ht.with_sizes(copied(d["available"])), node)
         node.__assignments.update(d.get("job-ids") or ())

@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, check_entries
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.node.contents import copied
@@ -19,10 +19,15 @@ from hpc.autoscale.node.node.contents import copied
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
 
-_REQUIRED = (
-    *("hostname", "name", "node-id", "nodearray", "vm-size", "location", "bucket-id"),
-    *("private-ip", "instance-id"),
-)
+_REQUIRED = "hostname name node-id nodearray vm-size location bucket-id private-ip instance-id"
+_KINDS = {
+    "name": str,
+    "hostname": str | None,
+    **dict.fromkeys(("vcpu-count", "gpu-count"), int | None),
+    "job-ids": list | tuple | set | frozenset | None,
+    **dict.fromkeys(("resources", "available", "metadata"), Mapping | None),
+    "software-configuration": Mapping | None,
+}
 
 
 def to_dict(node: Node) -> dict[str, Any]:
@@ -53,29 +58,22 @@ def to_dict(node: Node) -> dict[str, Any]:
 
 def arguments(d: Mapping[str, Any]) -> dict[str, Any]:
     """What `Node` is called with to be what the JSON form says; what it has available, who was
-    placed there and its metadata come afterwards. AutoscaleError names the keys that are missing.
-    """
-    missing = [key for key in _REQUIRED if key not in d]
-    if missing:
-        raise AutoscaleError(
-            f"expected the JSON form of a node, found one without {', '.join(missing)}"
-        )
+    placed there and its metadata come afterwards. AutoscaleError names the keys that are missing,
+    or of another kind."""
+    check_entries("the JSON form of a node", _KINDS, d)
+    if missing := [key for key in _REQUIRED.split() if key not in d]:
+        raise AutoscaleError(f"the JSON form of a node: expected {', '.join(missing)} in it")
     aux = vm_sizes.get_aux_vm_size_info(d["location"], d["vm-size"])
-    state = ht.NodeStatus(d.get("state", "unknown"))
-    memory = d.get("memory")
-    if memory is None:
-        memory = aux.memory
-    elif not isinstance(memory, ht.Memory):
-        size = ht.Memory.value_of(memory)
-        memory = size if isinstance(size, ht.Memory) else ht.Memory(size.value, size.magnitude)
+    size = aux.memory if d.get("memory") is None else ht.Memory.value_of(d["memory"])
+    memory = size if isinstance(size, ht.Memory) else ht.Memory(size.value, size.magnitude)
     return {
         "node_id": DelayedNodeId(d["name"], d["node-id"], d.get("operation-id")),
-        **{key.replace("-", "_"): d[key] for key in _REQUIRED if key != "node-id"},
+        **{key.replace("-", "_"): d[key] for key in _REQUIRED.split() if key != "node-id"},
         "spot": d.get("spot", False),
-        "vcpu_count": d.get("vcpu-count", aux.vcpu_count),
+        "vcpu_count": aux.vcpu_count if (cores := d.get("vcpu-count")) is None else cores,
         "memory": memory,
         "infiniband": aux.infiniband,
-        **dict.fromkeys(("state", "target_state", "power_state"), state),
+        **dict.fromkeys(("state", "target_state", "power_state"), d.get("state", "unknown")),
         "exists": d.get("exists", True),
         "placement_group": d.get("placement_group"),
         "managed": d.get("managed", False),

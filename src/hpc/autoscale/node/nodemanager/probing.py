@@ -187,8 +187,7 @@ class HandleProbe:
         return found or Reject("NoSuchNode", str(pin))
 
     def _by_trying(self, bucket: NodeBucket, position: int, units: int) -> Trial | Reject:
-        scratch = bucket._scratch(position)
-        before = saved(scratch)
+        before = saved(scratch := bucket._scratch(position))
         with results.muted():
             match = scratch.decrement(self._demand.constraints, units, self._assignment_id)
         if not match:
