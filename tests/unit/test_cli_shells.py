@@ -2,6 +2,7 @@
 
 import builtins
 import io
+import os
 import sys
 
 import pytest
@@ -60,6 +61,18 @@ def test_a_script(tmp_path, capsys):
     with pytest.raises(AssertionError, match="wrong"):
         shell({}, {"answer": 42}, str(script))
     assert capsys.readouterr().out == "42 __main__\n"
+
+
+def test_a_script_that_comes_through_a_pipe(capsys):
+    """As with `--script /dev/stdin`: it is run, once."""
+    reader, writer = os.pipe()
+    os.write(writer, b"print(answer, __file__)\n")
+    os.close(writer)
+    try:
+        shell({}, {"answer": 42}, f"/dev/fd/{reader}")
+    finally:
+        os.close(reader)
+    assert capsys.readouterr().out == f"42 /dev/fd/{reader}\n"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import code
 import os
-import runpy
 import sys
 from argparse import REMAINDER, ArgumentParser
 from collections.abc import Mapping
@@ -79,10 +78,12 @@ def shell(config: Mapping[str, Any], shell_locals: dict[str, Any], script: str |
     """Run a script with these names as globals, or let the user type."""
     if script:
         try:
-            open(script, "rb").close()
+            with open(script, "rb") as file:  # read once: a pipe gives what is in it once
+                source = file.read()
         except OSError as problem:
             raise AutoscaleError(f"script {script}: {unreadable(problem)}") from problem
-        runpy.run_path(script, init_globals=shell_locals, run_name="__main__")
+        names = {**shell_locals, "__name__": "__main__", "__file__": script}
+        exec(compile(source, script, "exec"), names)  # noqa: S102  it is the script of who asks
         return
     history = _start_readline(shell_locals)
     console = ReraiseAssertionInterpreter(locals=shell_locals, reraise=False)
