@@ -198,6 +198,21 @@ def test_it_may_count_by_the_ids_of_a_node(id_of):
     assert placed == [["htc-1"], ["htc-1"], ["htc-2"], ["htc-2"], ["htc-3"]]
 
 
+def test_new_nodes_of_a_request_can_be_told_apart_by_name():
+    """They have no names yet, and all the same a constraint that counts by name gets three nodes
+    for five."""
+    taken = Counter()
+
+    class TwoOnEach(Tokens):
+        def minimum_space(self, node):
+            return 2 - taken[node.name]
+
+    manager = token_manager(0)
+    quota = TwoOnEach(lambda node: taken.update([node.name]))
+    result = manager.allocate([{"ncpus": 1}, quota], slot_count=5)
+    assert (names(result.nodes), result.total_slots) == (["htc-1", "htc-2", "htc-3"], 5)
+
+
 def test_a_refusal_leaves_no_trace():
     """Neither on nodes nor in shared pools nor in names (W2, W4)."""
     manager = token_manager(1, available=2)

@@ -328,8 +328,8 @@ class NodeBucket:
     def _scratch(self, position: int) -> Node:
         """A copy of the node at a position, or beyond the last a new one, to try things on."""
         if position >= len(self._nodes):
-            # it has no name before it is planned; a number could be another node's
-            return self._new_node(f"{self.nodearray}-new", util.uuid("hostname"))
+            # it has no name before it is planned; a number alone could be another node's
+            return self._new_node(f"{self.nodearray}-new{position}", util.uuid("hostname"))
         return copy(self._nodes.handle(position))
 
     def _sync(self, table: ShapeTable) -> bool:
