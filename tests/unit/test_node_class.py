@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from builders.nodes import a_manager, a_planned_node, an_htc_cluster
+from builders.nodes import a_manager, a_planned_node, a_running_node, an_htc_cluster
 from hpc.autoscale.node.node.contents import Change, NodeClass, class_of_unread
 from hpc.autoscale.node.node.node import _REPORTED
 
@@ -92,6 +92,26 @@ def test_copies_are_whole(again):
     assert copied.to_dict() == first.to_dict()
     assert type(copied) is type(first)
     assert copied._class is None
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda n: pickle.loads(pickle.dumps(n))]
+)
+@pytest.mark.parametrize(
+    "name", ["resources", "software_configuration", "node_attribute_overrides"]
+)
+def test_views_can_be_copied(name, again):
+    """What a node gives to read may be kept, and put into the metadata of another node."""
+    node = a_running_node(resources={"a": 1}, software_configuration={"b": {"c": 2}})
+    view = getattr(node, name)
+    found = again(view)
+    assert found == view
+    with pytest.raises(TypeError):
+        found["x"] = 1
+    other = a_planned_node()
+    other.metadata["of another"] = view
+    assert again(other).metadata["of another"] == view
+    assert other.to_dict()["metadata"]["of another"] == other.clone().metadata["of another"]
 
 
 def test_a_copy_shares_nothing_that_can_be_changed():

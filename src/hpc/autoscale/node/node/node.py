@@ -14,7 +14,6 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from hpc.autoscale import hpctypes as ht
@@ -40,6 +39,7 @@ from hpc.autoscale.node.node.contents import (
     copied,
     reads,
 )
+from hpc.autoscale.node.readonly import read_only
 from hpc.autoscale.packing.shape import NodeShape
 from hpc.autoscale.results import MatchResult
 from hpc.autoscale.util import ShellDict, random_uuid
@@ -545,7 +545,7 @@ class Node(ABC):
         """Totals: a live view that cannot be written to."""
         if isinstance(self._resources, ShellDict):
             return ReadOnlyShellDict(self._resources)
-        return MappingProxyType(self._resources)
+        return read_only(self._resources)
 
     available = reads(
         "_Node__available", Amounts, "What is left of the totals: live, may be written to."
@@ -564,7 +564,7 @@ class Node(ABC):
     def node_attribute_overrides(self) -> Any:
         """Attributes for the creation request: a live dict, read-only once the node exists."""
         overrides = self.__node_attribute_overrides
-        return MappingProxyType(overrides) if self.exists else overrides
+        return read_only(overrides) if self.exists else overrides
 
     @property
     def software_configuration(self) -> Any:
@@ -574,7 +574,7 @@ class Node(ABC):
         overlay = self.__node_attribute_overrides.get("Configuration")
         if overlay:
             configuration = {**configuration, **overlay}
-        return MappingProxyType(dict(configuration)) if self.exists else configuration
+        return read_only(dict(configuration)) if self.exists else configuration
 
     def _stand(self, state: ht.NodeStatus, target: ht.NodeStatus, exists: bool) -> None:
         """Take over where it stands: the engine looks at it once, and not for each."""
