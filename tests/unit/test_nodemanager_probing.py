@@ -213,6 +213,67 @@ def test_new_nodes_of_a_request_can_be_told_apart_by_name():
     assert (names(result.nodes), result.total_slots) == (["htc-1", "htc-2", "htc-3"], 5)
 
 
+class Quota:
+    """So many slots for all jobs of somebody: what the constraints of an integration share."""
+
+    def __init__(self, slots, **more):
+        self.used = {"slots": 0}
+        self.slots = slots
+        vars(self).update(more)
+
+
+class WithinQuota(Tokens):
+    """Counts in a quota of the integration's own, and how often it was asked to."""
+
+    def __init__(self, quota):
+        super().__init__()
+        self.quota = quota
+        self.taken = 0
+
+    def satisfied_by_node(self, node):
+        left = self.minimum_space(node)
+        return SatisfiedResult("success" if left else "Quota", self, node, ["the quota is used up"])
+
+    def minimum_space(self, node):
+        return self.quota.slots - self.quota.used["slots"]
+
+    def do_decrement(self, node):
+        self.taken += 1
+        self.quota.used["slots"] += 1
+        return True
+
+
+@pytest.mark.parametrize("running_nodes", [0, 2])
+def test_what_constraints_count_themselves_is_what_was_placed(running_nodes):
+    """However many placement groups a gang was tried in, and also where it got none."""
+    cluster = an_htc_cluster(10, placement_groups=["pg0", "pg1", "pg2"])
+    for i in range(1, running_nodes + 1):
+        cluster.add_node(f"htc-{i}", "htc", state="Ready", placement_group="pg1")
+    manager, quota = a_manager(cluster), Quota(20, me=None)
+    quota.me = [quota]
+    own = [WithinQuota(quota) for _ in range(4)]
+    for number, constraint in enumerate(own[:3], start=1):
+        job = Job(str(number), [{"ncpus": 1}, constraint], iterations=6, colocated=True)
+        assert job.do_allocate(manager)
+        assert (quota.used["slots"], constraint.taken) == (6 * number, 6)
+    refused = Job("4", [{"ncpus": 1}, own[3]], iterations=6, colocated=True)
+    assert not refused.do_allocate(manager)
+    assert (quota.used["slots"], own[3].taken) == (18, 0)
+
+
+def test_what_is_too_much_to_count_with_is_left_alone():
+    """As the scheduler's whole state, which a constraint may hold; pools are put back all the
+    same."""
+    manager, constraint = token_manager(0), WithinQuota(Quota(20))
+    constraint.jobs = [{"job": i} for i in range(1000)]
+    before = list(constraint.jobs)
+    constraint.pool = SharedConsumableResource("lic", "q", 50, 50)
+    constraint.write = lambda node: constraint.pool.use(1)
+    constraint.do_decrement = lambda node: Tokens.do_decrement(constraint, node)
+    assert not manager.allocate([constraint], slot_count=999, all_or_nothing=True)
+    assert (constraint.jobs, constraint.pool.current_value) == (before, 50)
+
+
 def test_a_refusal_leaves_no_trace():
     """Neither on nodes nor in shared pools nor in names (W2, W4)."""
     manager = token_manager(1, available=2)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, NewType
 
 from hpc.autoscale.errors import AutoscaleError, ConstraintError, did_you_mean
 from hpc.autoscale.node.bucket import NodeBucket
-from hpc.autoscale.node.constraints.pools import pools_in
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import NodeView
+from hpc.autoscale.node.ownstate import own_state, put_back
 from hpc.autoscale.packing.compound import AllOf
 from hpc.autoscale.packing.expr import UNBOUNDED, AnyNode, Expr, Fit, View
 from hpc.autoscale.packing.reject import Reject
@@ -118,13 +118,12 @@ class NodeConstraint(ABC):
             compiled.parts += (expr,)
 
     def saved(self) -> Any:
-        """What is in the pools that it holds, for `restore`."""
-        return [(pool, pool.current_value) for pool in pools_in(getattr(self, "__dict__", {}))]
+        """What it counts with, in pools and of its own, for `restore`."""
+        return own_state(self)
 
     def restore(self, saved: Any) -> None:
         """Put back what `saved` gave, as if nothing had been taken since."""
-        for pool, value in saved:
-            pool.current_value = value
+        put_back(saved)
 
     def __eq__(self, other: object) -> bool:
         to_dict = getattr(other, "to_dict", None)

@@ -6,7 +6,6 @@ A pool is one mutable object, made by an integration and held by every constrain
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hpc.autoscale.hpctypes import Size, magnitude_bytes
@@ -98,12 +97,3 @@ class SharedNonConsumableResource(SharedResource):
     @property
     def is_consumable(self) -> bool:
         return False
-
-
-def pools_in(value: Any) -> Iterator[SharedResource]:
-    """The pools in a value, also in lists and dicts there."""
-    if isinstance(value, SharedResource):
-        yield value
-    elif isinstance(value, (Mapping, list, tuple)):
-        for each in value.values() if isinstance(value, Mapping) else value:
-            yield from pools_in(each)

@@ -1,0 +1,76 @@
+"""What constraints count with, so that a trial leaves no trace in it.
+
+That is what is in pools, and of a class of an integration also what it counts in attributes of its
+own, or of plain objects and containers that hang on them, as a quota that many constraints share.
+The engine tries a demand in more than one place before it decides: what was counted for places that
+were not taken is put back.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator
+from typing import Any
+
+_OURS = "hpc.autoscale."
+_CONTAINERS = (dict, list, set, deque, Counter, OrderedDict, defaultdict)
+# what hangs on a constraint may be as large as the scheduler's whole state
+_MOST = 1000
+
+State = list[tuple[Any, Any]]
+"""Containers, and what was in each."""
+
+
+def own_state(constraint: object) -> State:
+    """What a constraint counts with now. Of one that holds more than anybody counts with, only
+    pools, as far as they are not in what is so large; nodes, buckets and classes are left alone."""
+    only_pools = type(constraint).__module__.startswith(_OURS)
+    found: dict[int, tuple[Any, Any]] = {}
+    waiting: deque[Any] = deque([getattr(constraint, "__dict__", {})])
+    room = _MOST
+    while waiting:
+        each = waiting.popleft()
+        if id(each) not in found:
+            if len(each) >= room:
+                only_pools = True
+                continue
+            room -= 1 + len(each)
+            found[id(each)] = each, each.copy()
+            waiting.extend(_inner(each))
+    kept = found.values()
+    return [pair for pair in kept if _is_of_a_pool(pair[0])] if only_pools else list(kept)
+
+
+def put_back(state: State) -> None:
+    """Make everything what it was, in place; what did not change is not written to."""
+    for target, was in state:
+        if isinstance(target, dict):
+            for key in target.keys() - was.keys():
+                del target[key]
+            changed = [key for key in was if key not in target or target[key] is not was[key]]
+            target.update((key, was[key]) for key in changed)
+        elif len(target) != len(was) or any(a is not b for a, b in zip(target, was, strict=True)):
+            target.clear()
+            target.update(was) if isinstance(target, set) else target.extend(was)
+
+
+def _is_of_a_pool(attributes: Any) -> bool:
+    return isinstance(attributes, dict) and "current_value" in attributes
+
+
+def _inner(container: Any) -> Iterator[Any]:
+    """The containers in a container, and the attributes of the objects in it."""
+    for value in container.values() if isinstance(container, dict) else container:
+        if type(value) in _CONTAINERS:
+            yield value
+        elif isinstance(value, tuple):
+            yield from _inner(value)
+        elif not isinstance(value, type):
+            attributes = getattr(value, "__dict__", None)
+            module = type(value).__module__
+            is_foreign = not module.startswith(_OURS) and (
+                module.partition(".")[0] not in sys.stdlib_module_names
+            )
+            if isinstance(attributes, dict) and (is_foreign or _is_of_a_pool(attributes)):
+                yield attributes
