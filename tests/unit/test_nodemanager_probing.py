@@ -169,6 +169,24 @@ def test_what_it_writes_reaches_the_node():
     ]
 
 
+@pytest.mark.parametrize("running_nodes", [0, 2])
+def test_attributes_that_it_sets_reach_the_node(running_nodes):
+    """Those of the node's own, and those that only the integration knows; a refusal sets none."""
+
+    def write(node):
+        node.queue = "all.q" if not hasattr(node, "queue") else "more.q"
+        node.marked_for_deletion = True
+
+    manager = token_manager(running_nodes)
+    (node,) = manager.allocate([Tokens(write)], slot_count=1).nodes
+    assert (node.name, node.queue, node.marked_for_deletion) == ("htc-1", "all.q", True)
+    (again,) = manager.allocate([Tokens(write)], slot_count=1).nodes
+    assert (again is node, node.queue) == (True, "more.q")
+    fresh = token_manager(running_nodes)
+    assert not fresh.allocate([Tokens(write)], slot_count=999, all_or_nothing=True)
+    assert not any(hasattr(each, "queue") for each in fresh.get_nodes())
+
+
 def test_a_node_that_is_opened_for_it_is_its_own():
     """What names the node is worked out for the node, not for the copy that it was tried on."""
     manager = token_manager(0)

@@ -188,6 +188,7 @@ _PLAIN = (
     *("_allocated", "_Node__closed", "_Node__placement_group", "_Node__keep_alive"),
     *("name_format", "name_offset"),
 )
+_APART = frozenset((*_MAPPINGS, *_PLAIN, "delayed_node_id"))
 
 Saved = dict[str, Any]
 """Everything of a node that placing work may change, by attribute, as values of its own."""
@@ -197,8 +198,12 @@ def saved(node: Node) -> Saved:
     """What the node is now."""
     return {
         **{name: copied(getattr(node, name)) for name in _MAPPINGS},
-        **{name: getattr(node, name) for name in _PLAIN},
         "assignments": set(node.assignments),
+        "attributes": {
+            **{name: getattr(node, name) for name in _PLAIN},
+            # the others that are no secret, also those that an integration has added
+            **{k: v for k, v in vars(node).items() if k[0] != "_" and k not in _APART},
+        },
     }
 
 
@@ -216,6 +221,9 @@ def carry_over(node: Node, before: Saved, after: Saved) -> None:
     if there != left_there:
         node.assignments.difference_update(there - left_there)
         node.assignments.update(left_there - there)
-    for name in _PLAIN:
-        if after[name] != before[name]:
-            setattr(node, name, after[name])
+    there, left_there = before["attributes"], after["attributes"]
+    for name in there.keys() - left_there.keys():
+        node.__dict__.pop(name, None)
+    for name, value in left_there.items():
+        if name not in there or value is not there[name]:
+            setattr(node, name, value)
