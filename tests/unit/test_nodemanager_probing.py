@@ -231,6 +231,19 @@ def test_new_nodes_of_a_request_can_be_told_apart_by_name():
     assert (names(result.nodes), result.total_slots) == (["htc-1", "htc-2", "htc-3"], 5)
 
 
+def test_what_it_says_of_many_buckets_is_said_once():
+    """As other reasons are: with how many it stands for."""
+
+    class Refuses(Tokens):
+        def satisfied_by_node(self, node):
+            return SatisfiedResult("Closed", self, node, ["the queue is closed"])
+
+    groups = [f"pg{i}" for i in range(50)]
+    manager = a_manager(an_htc_cluster(10, placement_groups=groups))
+    result = manager.allocate([Refuses()], slot_count=1)
+    assert result.reasons == ["Closed: the queue is closed (and 50 more alike)"]
+
+
 class Quota:
     """So many slots for all jobs of somebody: what the constraints of an integration share."""
 

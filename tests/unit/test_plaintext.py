@@ -12,6 +12,7 @@ from hpc.autoscale.plaintext import (
     columns_of,
     cut_start_to,
     cut_to,
+    each_once,
     on_its_lines,
     on_one_line,
     wrapped,
@@ -144,3 +145,10 @@ def test_a_number_of_hundreds_of_digits_has_a_power_of_ten():
     out = io.StringIO()
     write_rows(["A", "B"], [[1e308, 123456.78]], out, "table")
     assert out.getvalue().split() == ["A", "B", "1e+308", "123456.8"]
+
+
+def test_equal_sentences_are_said_once():
+    """In the order of their first appearance, and no more than so many."""
+    assert each_once(["b", "a", "b", "b"]) == ["b (and 2 more alike)", "a"]
+    said = each_once(map(str, range(25)), 20)
+    assert (len(said), said[18], said[19]) == (20, "18", "… and 6 other reasons")

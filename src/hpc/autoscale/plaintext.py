@@ -8,6 +8,7 @@ text that is, is not known here.
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 
 NAMED_AT_MOST = 5
@@ -59,6 +60,16 @@ def shorten(names: Iterable[str]) -> str:
     if len(listed) <= NAMED_AT_MOST:
         return ", ".join(listed)
     return f"{listed[0]} … {listed[-1]}"
+
+
+def each_once(texts: Iterable[str], most: int = 20) -> list[str]:
+    """Sentences in their order, equal ones once, with how many they stand for; of more than `most`
+    the last says how many are left out."""
+    counts = Counter(texts)
+    said = [f"{text} (and {n - 1} more alike)" if n > 1 else text for text, n in counts.items()]
+    if len(said) > most:
+        said[most - 1 :] = [f"… and {len(said) - most + 1} other reasons"]
+    return said
 
 
 def columns_of(text: str) -> int:
