@@ -342,6 +342,16 @@ def test_completion_knows_the_hosts_that_only_the_scheduler_has(grid, monkeypatc
     assert type(grid.cli)(grid.scheduler, None)._complete_hostnames("") == ["host-1,"]
 
 
+def test_completion_offers_what_can_be_started(grid):
+    """After a pass, too, which knows machines on premises: no nodearray and no size of them."""
+    grid.scheduler.hosts = [SchedulerNode("onprem-1", {"ncpus": 4})]
+    grid("autoscale")
+    fresh = type(grid.cli)(grid.scheduler, None)
+    assert fresh._complete_node_names("") == ["onprem-1,"]
+    assert fresh._complete_nodearrays("") == ["htc"]
+    assert fresh._complete_vm_sizes("", Namespace(nodearray=None)) == ["Standard_F4s"]
+
+
 def test_state_is_kept_at_home_with_the_driver(grid, monkeypatch, tmp_path):
     """Wherever the command line has its home: what completion knows, the lock, the history, what
     failed and the requests."""

@@ -108,17 +108,22 @@ class CompletionCache:
 
     def things(self) -> list[str]:
         """Nodes, hosts, nodearrays and buckets: what `explain` can be asked about, but for jobs."""
-        buckets = [f"{node.nodearray}/{node.vm_size}" for node in self.example_nodes]
+        buckets = [f"{node.nodearray}/{node.vm_size}" for node in self._startable()]
         return _distinct([*self.node_names, *self.hostnames, *self.nodearrays(), *buckets])
 
     def nodearrays(self) -> list[str]:
         """Nodearrays that nodes can be started in."""
-        return _distinct(node.nodearray for node in self.example_nodes)
+        return _distinct(node.nodearray for node in self._startable())
 
     def vm_sizes(self, nodearray: str | None) -> list[str]:
         """VM sizes of a nodearray, or of all; those of the catalogue where none is known."""
-        nodes = [node for node in self.example_nodes if nodearray in (None, node.nodearray)]
+        nodes = [node for node in self._startable() if nodearray in (None, node.nodearray)]
         return _distinct(node.vm_size for node in nodes) or vm_sizes.all_possible_vm_sizes()
+
+    def _startable(self) -> list[Node]:
+        """Example nodes of buckets of the cluster: a host that only the scheduler knows stands in
+        one that is not in any place."""
+        return [node for node in self.example_nodes if node.location != "unknown"]
 
     def complete_columns(self, prefix: str, by_default: Iterable[str]) -> list[str]:
         """Columns that some node has a value for, and those that a command prints by default."""
