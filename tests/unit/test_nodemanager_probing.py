@@ -292,6 +292,23 @@ def test_what_constraints_count_themselves_is_what_was_placed(running_nodes):
     assert (quota.used["slots"], own[3].taken) == (18, 0)
 
 
+def test_objects_of_other_packages_are_left_alone():
+    """As a connection to the scheduler, which was used in trials all the same."""
+    connection = type("Connection", (), {"__module__": "other.connections"})()
+    connection.answers = 0
+    manager, constraint = token_manager(0), WithinQuota(Quota(20))
+    constraint.connection = connection
+
+    def write(node):
+        connection.answers += 1
+        return WithinQuota.do_decrement(constraint, node)
+
+    constraint.do_decrement = write
+    assert not manager.allocate([constraint], slot_count=999, all_or_nothing=True)
+    assert (constraint.taken, constraint.quota.used["slots"]) == (0, 0)
+    assert connection.answers > 0
+
+
 def test_what_is_too_much_to_count_with_is_left_alone():
     """As the scheduler's whole state, which a constraint may hold; pools are put back all the
     same."""

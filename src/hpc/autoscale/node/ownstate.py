@@ -1,19 +1,19 @@
 """What constraints count with, so that a trial leaves no trace in it.
 
 That is what is in pools, and of a class of an integration also what it counts in attributes of its
-own, or of plain objects and containers that hang on them, as a quota that many constraints share.
-The engine tries a demand in more than one place before it decides: what was counted for places that
-were not taken is put back.
+own, or of containers and objects of the same package that hang on them, as a quota that many
+constraints share. The engine tries a demand in more than one place before it decides: what was
+counted for places that were not taken is put back. Objects of other packages, such as a connection,
+are left alone.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from typing import Any
 
-_OURS = "hpc.autoscale."
+_OURS = "hpc"
 _CONTAINERS = (dict, list, set, deque, Counter, OrderedDict, defaultdict)
 # what hangs on a constraint may be as large as the scheduler's whole state
 _MOST = 1000
@@ -24,8 +24,9 @@ State = list[tuple[Any, Any]]
 
 def own_state(constraint: object) -> State:
     """What a constraint counts with now. Of one that holds more than anybody counts with, only
-    pools, as far as they are not in what is so large; nodes, buckets and classes are left alone."""
-    only_pools = type(constraint).__module__.startswith(_OURS)
+    pools, as far as they are not in what is so large."""
+    package = _package_of(constraint)
+    only_pools = package == _OURS
     found: dict[int, tuple[Any, Any]] = {}
     waiting: deque[Any] = deque([getattr(constraint, "__dict__", {})])
     room = _MOST
@@ -37,7 +38,7 @@ def own_state(constraint: object) -> State:
                 continue
             room -= 1 + len(each)
             found[id(each)] = each, each.copy()
-            waiting.extend(_inner(each))
+            waiting.extend(_inner(each, package))
     kept = found.values()
     return [pair for pair in kept if _is_of_a_pool(pair[0])] if only_pools else list(kept)
 
@@ -59,18 +60,20 @@ def _is_of_a_pool(attributes: Any) -> bool:
     return isinstance(attributes, dict) and "current_value" in attributes
 
 
-def _inner(container: Any) -> Iterator[Any]:
-    """The containers in a container, and the attributes of the objects in it."""
+def _package_of(value: object) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def _inner(container: Any, package: str) -> Iterator[Any]:
+    """The containers in a container, and the attributes of the pools in it and of objects of a
+    package, but of ours."""
     for value in container.values() if isinstance(container, dict) else container:
         if type(value) in _CONTAINERS:
             yield value
         elif isinstance(value, tuple):
-            yield from _inner(value)
+            yield from _inner(value, package)
         elif not isinstance(value, type):
             attributes = getattr(value, "__dict__", None)
-            module = type(value).__module__
-            is_foreign = not module.startswith(_OURS) and (
-                module.partition(".")[0] not in sys.stdlib_module_names
-            )
-            if isinstance(attributes, dict) and (is_foreign or _is_of_a_pool(attributes)):
+            is_of_it = _package_of(value) == package != _OURS
+            if isinstance(attributes, dict) and (is_of_it or _is_of_a_pool(attributes)):
                 yield attributes

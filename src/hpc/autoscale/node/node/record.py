@@ -19,7 +19,9 @@ from hpc.autoscale.node.node.contents import copied
 if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
 
-_REQUIRED = "hostname name node-id nodearray vm-size location bucket-id private-ip instance-id"
+_REQUIRED = (
+    ["hostname", "name", "node-id", "nodearray", "vm-size", "location", "bucket-id", "private-ip", "instance-id"]
+)
 _KINDS = {
     "name": str,
     "hostname": str | None,
@@ -61,14 +63,14 @@ def arguments(d: Mapping[str, Any]) -> dict[str, Any]:
     placed there and its metadata come afterwards. AutoscaleError names the keys that are missing,
     or of another kind."""
     check_entries("the JSON form of a node", _KINDS, d)
-    if missing := [key for key in _REQUIRED.split() if key not in d]:
+    if missing := [key for key in _REQUIRED if key not in d]:
         raise AutoscaleError(f"the JSON form of a node: expected {', '.join(missing)} in it")
     aux = vm_sizes.get_aux_vm_size_info(d["location"], d["vm-size"])
     size = aux.memory if d.get("memory") is None else ht.Memory.value_of(d["memory"])
     memory = size if isinstance(size, ht.Memory) else ht.Memory(size.value, size.magnitude)
     return {
         "node_id": DelayedNodeId(d["name"], d["node-id"], d.get("operation-id")),
-        **{key.replace("-", "_"): d[key] for key in _REQUIRED.split() if key != "node-id"},
+        **{key.replace("-", "_"): d[key] for key in _REQUIRED if key != "node-id"},
         "spot": d.get("spot", False),
         "vcpu_count": aux.vcpu_count if (cores := d.get("vcpu-count")) is None else cores,
         "memory": memory,
