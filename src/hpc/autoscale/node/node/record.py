@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from hpc.autoscale.node.node.node import Node
 
 _REQUIRED = (
-    ["hostname", "name", "node-id", "nodearray", "vm-size", "location", "bucket-id", "private-ip", "instance-id"]
+    *("hostname", "name", "node-id", "nodearray", "vm-size", "location", "bucket-id"),
+    *("private-ip", "instance-id"),
 )
 _KINDS = {
     "name": str,
