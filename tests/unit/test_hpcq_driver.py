@@ -208,6 +208,18 @@ def test_nodearrays_are_in_order_of_preference_unless_regions_have_weights(site,
     assert split() == {"second": 8, "third": 4}
 
 
+@pytest.mark.parametrize("by_number", [{}, {"slots_per_node": 4}])
+@pytest.mark.parametrize("nodearrays", [["htc"], ["htc", "htc"]])
+def test_one_nodearray_is_as_good_as_several_where_regions_have_weights(
+    site, nodearrays, by_number
+):
+    """There is nothing to prefer, and nothing to choose from."""
+    queue, cluster, loop = site(nodearrays=nodearrays, **by_number)
+    loop.config["packing"] = {"policy": {"regions": dict.fromkeys(_regions(cluster), 1)}}
+    queue.submit(an_array(16))
+    assert {node.partition("-")[0] for node in loop.run_once().created} == {"htc"}
+
+
 def _regions(cluster):
     return {str(bucket.location) for bucket in a_manager(cluster).get_buckets()}
 

@@ -178,10 +178,11 @@ def _error(demand: WorkerDemand, key: str, expected: str) -> WorkerDemandError:
 def in_nodearrays(nodearrays: Sequence[str], prefers_first: bool = True) -> dict[str, Any]:
     """A constraint for nodes of some nodearrays: the first of them preferred, which goes before
     weights of regions, or any of them alike."""
-    if prefers_first:
-        return {"node.nodearray": list(nodearrays)}
+    alike = list(dict.fromkeys(nodearrays))
+    if prefers_first or len(alike) == 1:
+        return {"node.nodearray": alike}
     # a node is in one nodearray, and `xor` prefers none of its members
-    return {"xor": [{"node.nodearray": each} for each in dict.fromkeys(nodearrays)]}
+    return {"xor": [{"node.nodearray": each} for each in alike]}
 
 
 class WorkerJob(WantedNodes):
