@@ -280,6 +280,47 @@ def test_a_worker_that_is_not_reported_is_started_again(site):
     assert site.run(1, after=60).hosts_started == ()
 
 
+def test_a_host_whose_worker_was_started_again_in_vain_leaves_its_work_to_the_cloud(site):
+    """Its command ends well, and the scheduler never reports it: it rests for a while, for longer
+    each time, until it is reported."""
+    del site.config["on_premises"][1]
+    started = [site.run(1, after=after).hosts_started for after in (0, BOOT, 60)]
+    assert started == [("rack-1",), ("rack-1",), ()]
+    summary = site.run(1, after=BOOT)
+    assert (summary.hosts_started, *summary.notes) == (
+        (),
+        "rack-1: started again, and still not reported by the scheduler within the boot timeout;"
+        " gets no work for now",
+    )
+    assert [len(site.run(1).created) for _ in range(3)] == [1, 0, 0]
+    assert site.run(1, after=601).hosts_started == ("rack-1",)
+    assert site.run(1, after=BOOT).hosts_started == ()
+    assert site.run(1, after=601).hosts_started == ()
+    assert site.run(1, after=601).hosts_started == ("rack-1",)
+    site.queue.busy = ["rack-1"]
+    site.run(1, after=BOOT)
+    site.queue.busy = []
+    assert site.run(1, after=BOOT).hosts_started == ("rack-1",)
+
+
+def test_a_host_that_was_reported_in_between_is_started_again_each_time(site):
+    """As one that is turned off and on."""
+    site.run(1)
+    for _ in range(3):
+        assert site.run(1, after=BOOT).hosts_started == ("rack-1",)
+        site.queue.busy = ["rack-1"]
+        site.run(1, after=60)
+        site.queue.busy = []
+
+
+def test_hosts_that_are_not_reported_without_work_are_started_again_and_take_work(site):
+    """Nobody knows what it means that the scheduler says nothing of them."""
+    site.config["autoscale"] = {"scheduler_reports_hosts": False}
+    site.run(1)
+    assert [site.run(1, after=BOOT).hosts_started for _ in range(3)] == [("rack-1",)] * 3
+    assert site.nodes == 0
+
+
 def test_a_host_without_commands_is_always_there(site):
     """It takes work, and nothing is ever run for it."""
     site.config["on_premises"] = [{"name": "rack-1", "resources": {"ncpus": 8}}]

@@ -73,6 +73,20 @@ def test_a_host_whose_worker_cannot_be_started(site, azscale):
     assert "is ready" not in plan
 
 
+def test_a_host_whose_worker_was_started_again_in_vain(site, azscale):
+    """That its command failed is not said."""
+    host = {"name": "rack-1", "resources": {"ncpus": 4}, "start": ["true"], "stop": ["true"]}
+    site.config.update(on_premises=[host], boot_timeout=600)
+    site.new_jobs = lambda: [Job("a", {"ncpus": 4})]
+    for passed in (0, 601, 601):
+        site.wait(passed)
+        azscale("autoscale")
+    explained = azscale("explain", "rack-1")
+    text = "is Off: its worker was started again, and the scheduler does not report it: next try in"
+    assert text in explained, explained
+    assert "could not be" not in explained and "on its way out" not in explained
+
+
 @pytest.mark.parametrize(
     ("command", "done"),
     [

@@ -14,6 +14,7 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.commands import Ran
+from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import counted, one_line
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.onpremises.hosts import OnPremisesHost, hosts_of
@@ -26,6 +27,7 @@ from hpc.autoscale.onpremises.workers import (
     HostStatesError,
     Workers,
 )
+from hpc.autoscale.plaintext import shorten
 
 Command = Callable[[Iterable[OnPremisesHost]], dict[str, Ran]]
 
@@ -39,6 +41,7 @@ class HostsOfPass:
         self._hosts = {host.name: host for host in listed if host.is_commanded}
         self._workers = Workers(str(path), run=config.get(RUN_EACH))
         self._faults = faults
+        self._expects_idle = reports_idle_hosts(config)
 
     def __bool__(self) -> bool:
         """Whether there are any whose workers are started here."""
@@ -51,7 +54,8 @@ class HostsOfPass:
         whose workers were started.
 
         One that counts as up is started again when the scheduler has not reported its host for
-        `patience` seconds. `reported`: names of the hosts that it reports.
+        `patience` seconds, and rests when that was in vain. `reported`: names of the hosts that it
+        reports.
         """
         by_name = {str(node.name): node for node in nodes if self._is_commanded(node)}
         wanted = {name: node for name, node in by_name.items() if node.required}
@@ -63,7 +67,16 @@ class HostsOfPass:
             return host.name not in reported and not 0 <= age <= patience(wanted[host.name])
 
         def find() -> list[OnPremisesHost]:
-            return self._workers.to_start([self._hosts[name] for name in wanted], is_missing)
+            hosts = [self._hosts[name] for name in wanted]
+            self._workers.note_heard(host for host in hosts if host.name in reported)
+            due = self._workers.to_start(hosts, is_missing)
+            resting = self._workers.note_silent(due) if self._expects_idle else []
+            if resting:
+                self._faults.note(
+                    f"{shorten([host.name for host in resting])}: started again, and still not"
+                    " reported by the scheduler within the boot timeout; gets no work for now"
+                )
+            return [host for host in due if host not in resting]
 
         due = self._guard("looking for workers on premises to start", find)
         return self._command("starting", self._workers.start, due or [], wanted)

@@ -116,7 +116,7 @@ def _is_unreported(node: Node, scene: Scene) -> bool:
 
 
 def _rests(node: Node, scene: Scene) -> float | None:
-    """Until when a host on premises rests whose command failed; None where none does."""
+    """Until when a host on premises rests; None where it does not."""
     known = scene.hosts.get(str(node.name)) if is_on_premises(node) else None
     return None if known is None else known.rests_until(clock.time())
 
@@ -201,8 +201,11 @@ def _of_the_site(node: Node, scene: Scene) -> Iterator[Cause]:
         known = scene.hosts[str(node.name)]
         what = "stopped" if known.state == "stopping" else "started"
         why = f" ({known.backoff.message})" if known.backoff and known.backoff.message else ""
-        text = f"its worker could not be {what}{why}: next try {at_time(until)}"
-        yield Cause("CommandFailed", text, until=until)
+        code, text = "CommandFailed", f"its worker could not be {what}{why}"
+        if known.is_silent:
+            code = "NotReported"
+            text = "its worker was started again, and the scheduler does not report it"
+        yield Cause(code, f"{text}: next try {at_time(until)}", until=until)
     elif not node.assignments:
         yield Cause("AtRest", "its worker is not started, until a job needs it")
 

@@ -57,6 +57,11 @@ class HostState:
         return self.state == "up"
 
     @property
+    def is_silent(self) -> bool:
+        """Whether its scheduler missed it when it was up, and nothing else was wrong since."""
+        return self.backoff is not None and self.backoff.cause is FailureKind.HOST
+
+    @property
     def may_run(self) -> bool:
         """Whether its worker runs, or may run."""
         return self.state != "down"
@@ -68,6 +73,7 @@ class HostState:
 
 
 _POLICY = Policy()
+_SILENT = "the scheduler does not report it"
 _NEVER = HostState()
 
 
@@ -171,6 +177,29 @@ class Workers:
                 found.append(host)
         return found
 
+    def note_heard(self, hosts: Iterable[OnPremisesHost]) -> None:
+        """The scheduler reports these hosts: to start their workers was not in vain."""
+        known = self._file.read()
+        states = {host.name: known.get(host.name, _NEVER) for host in hosts}
+        silent = {name: state for name, state in states.items() if state.is_up and state.is_silent}
+        self._file.write({name: replace(state, backoff=None) for name, state in silent.items()})
+
+    def note_silent(self, due: Sequence[OnPremisesHost]) -> list[OnPremisesHost]:
+        """Of hosts whose workers are due to be started those that rest instead: they count as up
+        and the scheduler misses them, as it did the time before."""
+        known, now = self._file.read(), clock.time()
+        noted = {}
+        for place, host in enumerate(due):
+            state = known.get(host.name, _NEVER)
+            if state.is_up:
+                before = state.backoff if state.is_silent else None
+                draw = partial(self._draw, f"{place} {now}")
+                backoff = failed(before, FailureKind.HOST, _SILENT, now, now, _POLICY, draw)
+                then: State = "starting" if backoff.until > now else "up"
+                noted[host.name] = replace(state, state=then, backoff=backoff)
+        self._file.write(noted)
+        return [host for host in due if host.name in noted and not noted[host.name].is_up]
+
     def to_stop(self, hosts: Iterable[OnPremisesHost]) -> list[OnPremisesHost]:
         """Those of the hosts whose worker runs, or may run, can be stopped, and does not rest."""
         known, now = self._file.read(), clock.time()
@@ -213,6 +242,8 @@ class Workers:
         """The state of a host once a command has ended, which `about` tells from others. One that
         failed leaves it open whether it did something."""
         now, known = clock.time(), begun.backoff
+        if ran.is_done and begun.is_silent and then == "up":
+            return HostState(then, now, known)  # whether it was in vain is seen later
         if ran.is_done:
             return HostState(then, now, None if known is None else succeeded(known))
         known = None if known is None else aged(known, now, _POLICY)
