@@ -55,6 +55,26 @@ def test_a_gang_that_nobody_has_room_for_makes_sixteen_machines_in_five_hours(tm
     assert sum(made) <= 16
 
 
+def test_a_gang_has_as_long_again_for_nodes_that_a_pass_leaves_for_the_next_one(tmp_path):
+    """Where no more are asked for at once it takes longer than its deadline until all were."""
+    with a_site(tmp_path, ONE) as site:
+        site.new_jobs = lambda: [a_gang()]
+        site.config["autoscale"] = {"gang_deadline": 600, "max_new_nodes_per_pass": 2}
+        made, summary = passes(site, 6, seconds=300)
+        assert (made, summary.notes) == ([2, 2, 2, 2, 0, 0], ())
+
+
+def test_a_gang_that_lacks_nodes_has_no_longer_where_none_are_asked_for_at_all(tmp_path):
+    """They do not wait for somebody who has stopped the cluster from growing."""
+    with a_site(tmp_path, ONE) as site:
+        site.new_jobs = lambda: [a_gang()]
+        site.config["autoscale"] = {"gang_deadline": 600, "max_new_nodes_per_pass": 2}
+        passes(site, 1)
+        site.config["autoscale"]["max_new_nodes_per_pass"] = 0
+        passes(site, 12)
+        assert site.nodes() == []
+
+
 def test_ten_gangs_that_nobody_has_room_for_are_asked_for_once_each(tmp_path):
     """Those that wait while one tries again make no machines."""
     with short_site(tmp_path) as site:

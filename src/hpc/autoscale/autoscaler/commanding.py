@@ -20,6 +20,7 @@ from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading
 from hpc.autoscale.config import check_config
 from hpc.autoscale.config.clusters import split_name
+from hpc.autoscale.gangs.gathering import Gangs
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.node.guards import Asker, Clearance, Command, Facts, Gate, Why, key_of
@@ -73,10 +74,10 @@ def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Name
 
 
 def boot(
-    calculator: DemandCalculator, wanted: Sequence[Node], faults: Faults
+    calculator: DemandCalculator, wanted: Sequence[Node], faults: Faults, gangs: Gangs
 ) -> tuple[dict[str, Names], list[str]]:
-    """Ask CycleCloud for the planned nodes, as many as the gate allows. What came of it, and why it
-    was less than asked."""
+    """Ask CycleCloud for the planned nodes, as many as the gate allows, which is no fault of the
+    `gangs` that lack some then. What came of it, and why it was less than asked."""
     gate = calculator.node_mgr.gate
     asked: list[Node] = []
     deferred: list[Node] = []
@@ -90,6 +91,7 @@ def boot(
     }
     if not asked:
         return outcome, []
+    gangs.put_off(deferred)
     rested = {id(node) for node in asked if node.delayed_node_id.node_id}  # the others are planned
     result = faults.guard("starting nodes", calculator.bootup, asked)
     if result is None:

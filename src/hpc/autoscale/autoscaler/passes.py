@@ -425,7 +425,7 @@ class Pass:
         self._gangs.save()
         self.notes += self._gangs.problems
         with self.steps.doing("create"):
-            booted, shortage = commanding.boot(calculator, planned, self.faults)
+            booted, shortage = commanding.boot(calculator, planned, self.faults, self._gangs)
             self.outcome.update(booted)
         self.notes += shortage
         self.outcome["hosts_started"] = self._start_hosts(existing)

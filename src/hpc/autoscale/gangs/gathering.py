@@ -443,6 +443,17 @@ class Gangs:
         except GangFileError as error:
             self._complain(error)
 
+    def put_off(self, left: Iterable[Node]) -> None:
+        """Planned nodes are left for the next pass, though the cloud might have them: the gangs
+        that they are for have as long again until all have to be there."""
+        names = {str(name) for node in left for name in assigned_to(node)}
+        late = self._now + self._deadline
+        waiting = [g for g in self._gatherings if g.goal and g.job in names and g.deadline < late]
+        if waiting:
+            put_off = {id(g): g._replace(deadline=late) for g in waiting}
+            self._gatherings = [put_off.get(id(g), g) for g in self._gatherings]
+            self.save()
+
     def _complain(self, error: GangFileError) -> None:
         text = f"{error}; for which gangs nodes are asked for is not remembered"
         if self._may_write:
