@@ -435,6 +435,19 @@ def test_a_cap_on_new_nodes(run, scheduler, cluster):
     assert summary.deferred == ()
 
 
+def test_a_cap_on_new_nodes_is_for_the_first_jobs_of_the_queue(run, scheduler, cluster):
+    """In whatever nodearray: jobs that come later do not keep those of another one waiting."""
+    cluster.add_nodearray("second", {})
+    cluster.add_bucket("second", "Standard_F4", max_count=10, available_count=10)
+    scheduler.jobs = [
+        Job("first", {"ncpus": 4, "node.nodearray": "second"}, iterations=2),
+        Job("later", {"ncpus": 4, "node.nodearray": "htc"}, iterations=2),
+    ]
+    summary = run(autoscale={"max_new_nodes_per_pass": 3})
+    assert sorted(summary.created) == ["htc-1", "second-1", "second-2"]
+    assert summary.deferred == ("htc-2",)
+
+
 def test_a_cap_of_none_at_all(run, scheduler, cluster):
     """0 is 0, and everything is deferred."""
     scheduler.jobs = [a_job(tasks=8)]

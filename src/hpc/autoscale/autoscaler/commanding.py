@@ -18,6 +18,7 @@ from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes, node_names
 from hpc.autoscale.autoscaler.leaving import Leaving
 from hpc.autoscale.autoscaler.reading import Reading
+from hpc.autoscale.autoscaler.summary import name_of_job
 from hpc.autoscale.config import check_config
 from hpc.autoscale.config.clusters import split_name
 from hpc.autoscale.gangs.gathering import Gangs
@@ -74,14 +75,20 @@ def join(driver: SchedulerDriver, nodes: Sequence[Node], faults: Faults) -> Name
 
 
 def boot(
-    calculator: DemandCalculator, wanted: Sequence[Node], faults: Faults, gangs: Gangs
+    calculator: DemandCalculator,
+    wanted: Sequence[Node],
+    faults: Faults,
+    jobs: Sequence[object],
+    gangs: Gangs,
 ) -> tuple[dict[str, Names], list[str]]:
-    """Ask CycleCloud for the planned nodes, as many as the gate allows, which is no fault of the
-    `gangs` that lack some then. What came of it, and why it was less than asked."""
+    """Ask CycleCloud for the planned nodes, as many as the gate allows, those for the first of the
+    `jobs` first; that it allows no more is no fault of the `gangs` that lack some then. What came
+    of it, and why it was less than asked."""
     gate = calculator.node_mgr.gate
     asked: list[Node] = []
     deferred: list[Node] = []
-    for off, alike in groupby(wanted, lambda node: node.delayed_node_id.node_id is not None):
+    rationed = wanted if gate.facts.max_new is None else _in_turn(wanted, jobs)
+    for off, alike in groupby(rationed, lambda node: node.delayed_node_id.node_id is not None):
         allowed, refused = gate.ask("start" if off else "create", alike)
         asked += allowed
         deferred += [refusal.node for refusal in refused if refusal.is_ration]
@@ -105,6 +112,17 @@ def boot(
         said = "; ".join(result.reasons) or "CycleCloud gave no reason"
         return outcome, [f"{len(found)} of {len(asked)} nodes came into being: {said}"]
     return outcome, []
+
+
+def _in_turn(nodes: Sequence[Node], jobs: Sequence[object]) -> list[Node]:
+    """The nodes in the order of the first of the jobs that are placed on each."""
+    turns: dict[str, int] = {}
+    for turn, job in enumerate(jobs):
+        turns.setdefault(name_of_job(job), turn)
+    last = len(turns)
+    return sorted(
+        nodes, key=lambda n: min((turns.get(str(j), last) for j in n.assignments), default=last)
+    )
 
 
 def vacate(

@@ -523,7 +523,8 @@ def _min_lifetime(node: Node, gate: Gate, command: Command) -> str:
     "MaxNewNodes",
     _COMING,
     _LOOP,
-    "No more nodes are asked for in one pass than `autoscale.max_new_nodes_per_pass`.",
+    "No more nodes are asked for in one pass than `autoscale.max_new_nodes_per_pass`, those for the"
+    " first jobs of the queue first.",
     is_ration=True,
 )
 def _max_new(node: Node, gate: Gate, command: Command) -> str:
