@@ -64,6 +64,16 @@ def test_a_gang_has_as_long_again_for_nodes_that_a_pass_leaves_for_the_next_one(
         assert (made, summary.notes) == ([2, 2, 2, 2, 0, 0], ())
 
 
+def test_a_gang_has_no_longer_where_regions_have_weights(tmp_path):
+    """Each pass may plan it in another region, and it would be begun in each of them for ever."""
+    with a_site(tmp_path, ONE) as site:
+        site.new_jobs = lambda: [a_gang()]
+        site.config["autoscale"] = {"gang_deadline": 600, "max_new_nodes_per_pass": 2}
+        site.config["packing"] = {"policy": {"regions": {REGION: 1}}}
+        _, summary = passes(site, 3, seconds=300)
+        assert "gang mpi: 4 of 8 nodes" in summary.notes[0]
+
+
 def test_a_gang_that_lacks_nodes_has_no_longer_where_none_are_asked_for_at_all(tmp_path):
     """They do not wait for somebody who has stopped the cluster from growing."""
     with a_site(tmp_path, ONE) as site:

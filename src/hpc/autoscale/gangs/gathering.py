@@ -69,7 +69,8 @@ class GangNews(NamedTuple):
 class Gangs:
     """The gangs of one cluster, for one pass. `path`: the file (None: nothing outlives this
     object), which is written only with `may_write`. `deadline`: seconds for all nodes of a gang to
-    come into being. `interval`: seconds from pass to pass, where that is known.
+    come into being. `interval`: seconds from pass to pass, where that is known. `by_weights`:
+    whether regions have weights.
 
     A file that cannot be used costs a warning, which is in `problems`: then gangs are as all jobs.
     `notes` says what became of gangs, `releasing` has the nodes that gangs were given up on, and
@@ -82,8 +83,10 @@ class Gangs:
         deadline: float,
         may_write: bool = False,
         interval: float | None = None,
+        by_weights: bool = False,
     ) -> None:
         self.problems: list[str] = []
+        self._by_weights = by_weights
         self.notes: list[str] = []
         self.releasing: list[Node] = []
         self.reasons: dict[str, GangNews] = {}
@@ -445,7 +448,10 @@ class Gangs:
 
     def put_off(self, left: Iterable[Node]) -> None:
         """Planned nodes are left for the next pass, though the cloud might have them: the gangs
-        that they are for have as long again until all have to be there."""
+        that they are for have as long again until all have to be there. Not by weights of regions,
+        by which each pass may plan a gang elsewhere: nothing but its deadlines ends that."""
+        if self._by_weights:
+            return
         names = {str(name) for node in left for name in assigned_to(node)}
         late = self._now + self._deadline
         waiting = [g for g in self._gatherings if g.goal and g.job in names and g.deadline < late]
@@ -501,7 +507,9 @@ def new_gangs(config: Mapping[str, Any], interval: float | None = None) -> Gangs
         )
     path = config.get("gangsdb")
     may_write = bool(config.get(LEARNS)) and not config.get("read_only")
-    return Gangs(str(path) if path else None, seconds, may_write, interval)
+    policy = (config.get("packing") or {}).get("policy")
+    by_weights = isinstance(policy, Mapping) and policy.get("regions") is not None
+    return Gangs(str(path) if path else None, seconds, may_write, interval, by_weights)
 
 
 def is_gang(job: object) -> bool:
