@@ -271,6 +271,25 @@ def test_nodes_past_their_boot_timeout_count_as_boots_that_failed(tmp_path):
         assert 2 <= site.made().total() <= 5
 
 
+def test_a_bucket_whose_nodes_were_not_ready_in_time_gets_no_more_in_that_very_pass(tmp_path):
+    """The next one does, though it comes behind; why is said of work that only fits there."""
+    arrays = {
+        "slow": {"machine_types": [F2], "lifecycle": {"preparing": 100_000}},
+        "htc": {"machine_types": [F2]},
+    }
+    with a_site(tmp_path, arrays) as site:
+        site.config["boot_timeout"] = 600
+        site.want(3)
+        site.run()
+        assert site.made() == {f"slow/{F2}": 3}
+        given, only_there = site.new_jobs, {"ncpus": 1, "node.nodearray": "slow"}
+        site.new_jobs = lambda: [*given(), Job("picky", only_there)]
+        site.wait(601)
+        summary = site.run()
+        assert site.made() == {f"htc/{F2}": 3}
+        assert "is in back-off (boot, 3 nodes in a row)" in str(summary.unsatisfied[0].reason)
+
+
 def test_a_node_that_was_started_and_hangs_is_given_up_and_rests(tmp_path):
     """Also one that was ready before it was deallocated. The job gets another node, and the one
     that hung is not the next to be started."""

@@ -150,7 +150,7 @@ def test_a_node_that_is_kept_does_not_keep_others_from_being_tried(site):
     site.want(3)
     passes(site, 8)
     site.simulator.cluster("c").edit("htc-2", KeepAlive=True)
-    passes(site, 10)
+    passes(site, 2)
     assert site.names() == ["htc-1", "htc-2"]
     site.silent = {"htc-2"}
     passes(site, 9)

@@ -11,15 +11,20 @@ from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
 
 class HeldBack(Limit):
-    """A limit of everything that one subject in back-off concerns. `since`: of what is known;
-    `until`: when it may be tried again, `now` being the time of the plan."""
+    """A limit of everything that one subject in back-off concerns, `now` being the time of the
+    plan. `room`: how many new nodes it leaves room for; None for any number, until it is
+    `closed`, as the pass may learn of failures once buckets have their limits."""
 
-    def __init__(self, about: Subject, known: Backoff, room: int, now: float) -> None:
-        super().__init__(str(about), max_nodes=room)
+    def __init__(self, about: Subject, known: Backoff, room: int | None, now: float) -> None:
+        super().__init__(str(about))
         self.about = about
-        self.known = known
         self._now = now
-        self._room = room
+        self.close(known, NO_LIMIT if room is None else room)
+
+    def close(self, known: Backoff, room: int) -> None:
+        """Leave room for so many new nodes, because of what is known by now."""
+        self.known = known
+        self.max_nodes = self._room = room
 
     @property
     def in_words(self) -> str:

@@ -19,7 +19,16 @@ from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remember
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.backoff.hosts import takes_no_work
 from hpc.autoscale.backoff.law import Backoff, Draw, Policy, seeded
-from hpc.autoscale.backoff.listed import WITHOUT_A_VM, Listed, Place, Record, may_be_at, place_in
+from hpc.autoscale.backoff.listed import (
+    WITHOUT_A_VM,
+    Listed,
+    Place,
+    Record,
+    failed_lately,
+    may_be_at,
+    place_in,
+    place_of,
+)
 from hpc.autoscale.backoff.subjects import (
     BucketFacts,
     Reach,
@@ -76,6 +85,8 @@ class Holds:
         self.problems: list[str] = []
         self.limits: dict[Subject, HeldBack] = {}
         self.shut_offs: dict[Subject, ShutOff] = {}
+        # of buckets that are not in back-off, and may be before anything is planned
+        self._open: dict[Subject, HeldBack] = {}
         self._short_of = frozenset(short_of)
         self._hears_hosts = hears_hosts
         self._file = BackoffFile(path)
@@ -97,19 +108,18 @@ class Holds:
         now = clock.time()
         self._read(now)
         known, boots, sent = self._memory
-        lately = [b for b in buckets if _is_recent(b, self.policy)]
+        lately = [b for b in buckets if failed_lately(b, self.policy.ceiling)]
         news = (listed.booting, listed.failed, listed.unavailable, lately)
         if not (known or boots or sent or any(news) or self._short_of):
             return
-        by_place = {_place_of(b): b for b in buckets if b.valid}
+        by_place = {place_of(b): b for b in buckets if b.valid}
         # what came before a failure is no sign that all is well again, so failures come first
         told = {(r.get("Template"), str(r.get("MachineType")).lower()) for r in listed.failed}
         silent = [b for b in lately if (b.nodearray, b.vm_size.lower()) not in told]
         self._learn_from_buckets(silent, now)
         self._learn_from_nodes(listed, by_place, now)
         self._save()
-        if known or self._short_of:
-            self._hold(listed, by_place, now)
+        self._hold(listed, by_place, now)
 
     def _read(self, now: float) -> None:
         try:
@@ -324,12 +334,22 @@ class Holds:
                 self.limits[about] = HeldBack(about, known, room, now)
                 logging.debug("%s", self.limits[about].describe())
         self.shut_offs = {offer: ShutOff(offer) for offer in self._short_of}
-        for bucket in by_place.values() if self.limits or self.shut_offs else ():
+        well = Backoff(FailureKind.BOOT, "", now)
+        unproven = self._unproven(listed, by_place) - self.limits.keys()
+        self._open = {about: HeldBack(about, well, None, now) for about in unproven}
+        of_kinds: tuple[Mapping[Subject, Limit], ...] = (self.limits, self.shut_offs, self._open)
+        for bucket in by_place.values() if any(of_kinds) else ():
             subjects = subjects_of(facts_of(bucket))
-            held: list[Limit] = [self.limits[a] for a in subjects if a in self.limits]
-            held += [self.shut_offs[a] for a in subjects if a in self.shut_offs]
+            held = [limits[a] for limits in of_kinds for a in subjects if a in limits]
             if held and isinstance(bucket.limits, BucketLimits):
                 bucket.limits.hold(*held)
+
+    def _unproven(self, listed: Listed, by_place: Mapping[Place, NodeBucket]) -> set[Subject]:
+        """The buckets of nodes that boot, or are watched: this pass may learn that they are not
+        ready in time, or that their hosts take no work."""
+        records = [*listed.booting, *(self._memory.boots[i].record for i in self.may_become_fit())]
+        facts = (self._facts_of(record, by_place) for record in records)
+        return {subject(Reach.BUCKET, each) for each in facts if each is not None}
 
     def _on_their_way(
         self, listed: Listed, by_place: Mapping[Place, NodeBucket]
@@ -458,6 +478,7 @@ class Holds:
         for about in unfit.keys() - fit:
             finding = Diagnosis(FailureKind.HOST, Reach.BUCKET)
             self._fail(about, finding, "took no work", now, now, unfit[about])
+            self._close(about, now)
         self._save()
 
     def leaving(self, node_ids: Iterable[str]) -> None:
@@ -503,7 +524,17 @@ class Holds:
                 self._fail(node(node_id), alone, message, now, now)
         for about, count in late.items():
             self._fail(about, Diagnosis(kind, Reach.BUCKET), message, now, now, count)
+            self._close(about, now)
         self._save()
+
+    def _close(self, about: Subject, now: float) -> None:
+        """Let a bucket that has begun to rest get no new nodes in this pass, before any is
+        planned."""
+        known, limit = self._memory.backoffs.get(about), self.limits.get(about)
+        limit = limit or self._open.get(about)
+        if known is not None and limit is not None and now < known.until:
+            limit.close(known, 0)
+            self.limits[about] = limit
 
     # -- what is remembered
 
@@ -580,13 +611,3 @@ class Holds:
                 return None
             self._facts[place] = facts_of(bucket)
         return self._facts[place]
-
-
-def _place_of(bucket: NodeBucket) -> Place:
-    return str(bucket.nodearray), str(bucket.vm_size), str(bucket.placement_group or "")
-
-
-def _is_recent(bucket: NodeBucket, policy: Policy) -> bool:
-    """Whether the status dates a capacity failure that may still count."""
-    elapsed = bucket.last_capacity_failure
-    return elapsed is not None and elapsed < policy.ceiling

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.requestsets.dynamic import array_in
 
 Record = Mapping[str, Any]
@@ -41,6 +42,17 @@ def place_in(record: Record) -> Place:
     """Where a record says that its node is."""
     size, group = str(record.get("MachineType")), str(record.get("PlacementGroupId") or "")
     return array_in(record), size, group
+
+
+def place_of(bucket: NodeBucket) -> Place:
+    """Where the nodes of a bucket are."""
+    return str(bucket.nodearray), str(bucket.vm_size), str(bucket.placement_group or "")
+
+
+def failed_lately(bucket: NodeBucket, longest: float) -> bool:
+    """Whether the status dates a capacity failure that may still count: for `longest` seconds."""
+    elapsed = bucket.last_capacity_failure
+    return elapsed is not None and elapsed < longest
 
 
 def may_be_at(place: Place, record: Record) -> bool:

@@ -421,7 +421,7 @@ def _backoffs(node_mgr: NodeManager) -> list[str]:
     found: dict[HeldBack, str] = {}
     for bucket in node_mgr.get_buckets():
         for limit in bucket.limits.parts:
-            if isinstance(limit, HeldBack) and limit not in found:
+            if isinstance(limit, HeldBack) and limit.known.level and limit not in found:
                 noted = limit.known.message
                 server = f"; the server says: {noted}" if noted else ""
                 found[limit] = on_one_line(f"{resting_in_words(limit, bucket)}{server}")
