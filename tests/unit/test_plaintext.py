@@ -12,9 +12,9 @@ from hpc.autoscale.plaintext import (
     columns_of,
     cut_start_to,
     cut_to,
-    each_once,
     on_its_lines,
     on_one_line,
+    without_repeats,
     wrapped,
 )
 from hpc.autoscale.results import BootupResult
@@ -149,6 +149,6 @@ def test_a_number_of_hundreds_of_digits_has_a_power_of_ten():
 
 def test_equal_sentences_are_said_once():
     """In the order of their first appearance, and no more than so many."""
-    assert each_once(["b", "a", "b", "b"]) == ["b (and 2 more alike)", "a"]
-    said = each_once(map(str, range(25)), 20)
+    assert without_repeats(["b", "a", "b", "b"]) == ["b (and 2 more alike)", "a"]
+    said = without_repeats(map(str, range(25)), 20)
     assert (len(said), said[18], said[19]) == (20, "18", "… and 6 other reasons")

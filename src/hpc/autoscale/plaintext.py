@@ -62,7 +62,7 @@ def shorten(names: Iterable[str]) -> str:
     return f"{listed[0]} … {listed[-1]}"
 
 
-def each_once(texts: Iterable[str], most: int = 20) -> list[str]:
+def without_repeats(texts: Iterable[str], most: int = 20) -> list[str]:
     """Sentences in their order, equal ones once, with how many they stand for; of more than `most`
     the last says how many are left out."""
     counts = Counter(texts)

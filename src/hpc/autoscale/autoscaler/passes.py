@@ -425,8 +425,9 @@ class Pass:
         self._gangs.save()
         self.notes += self._gangs.problems
         with self.steps.doing("create"):
-            of_pass = (self.faults, self._jobs, self._gangs)
-            booted, shortage = commanding.boot(calculator, planned, *of_pass)
+            booted, shortage = commanding.boot(
+                calculator, planned, self.faults, self._jobs, self._gangs
+            )
             self.outcome.update(booted)
         self.notes += shortage
         self.outcome["hosts_started"] = self._start_hosts(existing)

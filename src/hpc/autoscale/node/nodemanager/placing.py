@@ -37,7 +37,7 @@ from hpc.autoscale.packing.order import OrderPolicy, checked
 from hpc.autoscale.packing.plan import Plan, Request, Step
 from hpc.autoscale.packing.planner import Planner
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.plaintext import each_once
+from hpc.autoscale.plaintext import without_repeats
 from hpc.autoscale.results import AllocationResult, Result, SatisfiedResult
 
 _MOST_SORTINGS = 10_000
@@ -450,7 +450,7 @@ def _nowhere(ranking: Ranking, refusals: list[Result]) -> Decision:
         ranking,
         refusals,
         None,
-        lambda: [*sentences(ranking.rejects), *each_once(map(_in_words, refusals))],
+        lambda: [*sentences(ranking.rejects), *without_repeats(map(_in_words, refusals))],
     )
 
 
