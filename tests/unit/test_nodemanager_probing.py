@@ -1,7 +1,8 @@
 """Demands that the engine cannot judge by shapes alone: constraints that name nodes, and those of
 somebody else."""
 
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
+from functools import partial
 
 import pytest
 
@@ -290,6 +291,18 @@ def test_what_constraints_count_themselves_is_what_was_placed(running_nodes):
     refused = Job("4", [{"ncpus": 1}, own[3]], iterations=6, colocated=True)
     assert not refused.do_allocate(manager)
     assert (quota.used["slots"], own[3].taken) == (18, 0)
+
+
+@pytest.mark.parametrize("kind", [dict, Counter, OrderedDict, partial(defaultdict, int)])
+def test_what_was_counted_by_key_is_put_back(kind):
+    """In a mapping of any kind, of which a Counter adds what others take over."""
+    manager, constraint = token_manager(0), WithinQuota(Quota(20))
+    used = constraint.quota.used = kind()
+    used["slots"] = 3
+    assert not manager.allocate([constraint], slot_count=999, all_or_nothing=True)
+    assert used == {"slots": 3}
+    assert manager.allocate([constraint], slot_count=2)
+    assert used == {"slots": 5}
 
 
 def test_objects_of_other_packages_are_left_alone():

@@ -37,8 +37,9 @@ def own_state(constraint: object) -> State:
                 only_pools = True
                 continue
             room -= 1 + len(each)
-            found[id(each)] = each, each.copy()
-            waiting.extend(_inner(each, package))
+            found[id(each)] = each, (copy := each.copy())
+            # others may write to it meanwhile, as a thread of the integration
+            waiting.extend(_inner(copy, package))
     kept = found.values()
     return [pair for pair in kept if _is_of_a_pool(pair[0])] if only_pools else list(kept)
 
@@ -49,8 +50,9 @@ def put_back(state: State) -> None:
         if isinstance(target, dict):
             for key in target.keys() - was.keys():
                 del target[key]
-            changed = [key for key in was if key not in target or target[key] is not was[key]]
-            target.update((key, was[key]) for key in changed)
+            for key, value in was.items():
+                if key not in target or target[key] is not value:
+                    target[key] = value  # one by one: `update` of a Counter adds
         elif len(target) != len(was) or any(a is not b for a, b in zip(target, was, strict=True)):
             target.clear()
             target.update(was) if isinstance(target, set) else target.extend(was)
