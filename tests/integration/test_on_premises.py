@@ -303,6 +303,17 @@ def test_a_host_whose_worker_was_started_again_in_vain_leaves_its_work_to_the_cl
     assert site.run(1, after=BOOT).hosts_started == ("rack-1",)
 
 
+def test_a_host_that_is_reported_while_it_rests_takes_work_again(site):
+    """Its worker took long, and is there: nobody waits for the end of its rest."""
+    del site.config["on_premises"][1]
+    for after in (0, BOOT, BOOT):
+        site.run(1, after=after)
+    site.queue.busy = ["rack-1"]
+    site.run(0, after=60)
+    site.queue.busy = []
+    assert site.run(1, after=60).created == ()
+
+
 def test_a_host_that_was_reported_in_between_is_started_again_each_time(site):
     """As one that is turned off and on."""
     site.run(1)

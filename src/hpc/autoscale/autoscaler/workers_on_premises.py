@@ -58,8 +58,9 @@ class HostsOfPass:
         reports.
         """
         by_name = {str(node.name): node for node in nodes if self._is_commanded(node)}
+        heard = [self._hosts[name] for name in by_name if name in reported]
         wanted = {name: node for name, node in by_name.items() if node.required}
-        if not wanted:
+        if not (wanted or heard):
             return []
 
         def is_missing(host: OnPremisesHost, state: HostState) -> bool:
@@ -67,9 +68,8 @@ class HostsOfPass:
             return host.name not in reported and not 0 <= age <= patience(wanted[host.name])
 
         def find() -> list[OnPremisesHost]:
-            hosts = [self._hosts[name] for name in wanted]
-            self._workers.note_heard(host for host in hosts if host.name in reported)
-            due = self._workers.to_start(hosts, is_missing)
+            self._workers.note_heard(heard)
+            due = self._workers.to_start([self._hosts[name] for name in wanted], is_missing)
             resting = self._workers.note_silent(due) if self._expects_idle else []
             if resting:
                 self._faults.note(

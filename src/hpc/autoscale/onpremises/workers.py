@@ -178,11 +178,13 @@ class Workers:
         return found
 
     def note_heard(self, hosts: Iterable[OnPremisesHost]) -> None:
-        """The scheduler reports these hosts: to start their workers was not in vain."""
+        """The scheduler reports these hosts: to start their workers was not in vain, and those that
+        rest meanwhile are up."""
         known = self._file.read()
         states = {host.name: known.get(host.name, _NEVER) for host in hosts}
-        silent = {name: state for name, state in states.items() if state.is_up and state.is_silent}
-        self._file.write({name: replace(state, backoff=None) for name, state in silent.items()})
+        silent = {n: s for n, s in states.items() if s.is_silent and s.state in ("up", "starting")}
+        heard = {n: replace(s, state="up", backoff=None) for n, s in silent.items()}
+        self._file.write(heard)
 
     def note_silent(self, due: Sequence[OnPremisesHost]) -> list[OnPremisesHost]:
         """Of hosts whose workers are due to be started those that rest instead: they count as up
