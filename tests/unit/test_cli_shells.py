@@ -63,6 +63,25 @@ def test_a_script(tmp_path, capsys):
     assert capsys.readouterr().out == "42 __main__\n"
 
 
+def test_a_script_is_the_main_module(tmp_path, capsys):
+    """As where Python runs it: with its own annotations, and classes that can be pickled."""
+    lines = (
+        "import pickle, sys",
+        "from dataclasses import dataclass",
+        "@dataclass",
+        "class Wish:",
+        "    nodes: int = 1",
+        "print(Wish.__annotations__['nodes'] is int, pickle.loads(pickle.dumps(Wish(2))).nodes)",
+        "print(sys.argv[0] == __file__)",
+    )
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(lines))
+    before = sys.modules["__main__"], sys.argv[0]
+    shell({}, {}, str(script))
+    assert capsys.readouterr().out == "True 2\nTrue\n"
+    assert (sys.modules["__main__"], sys.argv[0]) == before
+
+
 def test_a_script_that_comes_through_a_pipe(capsys):
     """As with `--script /dev/stdin`: it is run, once."""
     reader, writer = os.pipe()

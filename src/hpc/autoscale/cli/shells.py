@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import REMAINDER, ArgumentParser
 from collections.abc import Mapping
+from types import CodeType, ModuleType
 from typing import Any
 
 from hpc.autoscale.cli.base import CommandLine, Config
@@ -82,8 +83,7 @@ def shell(config: Mapping[str, Any], shell_locals: dict[str, Any], script: str |
                 source = file.read()
         except OSError as problem:
             raise AutoscaleError(f"script {script}: {unreadable(problem)}") from problem
-        names = {**shell_locals, "__name__": "__main__", "__file__": script}
-        exec(compile(source, script, "exec"), names)  # noqa: S102  it is the script of who asks
+        _run(compile(source, script, "exec", dont_inherit=True), script, shell_locals)
         return
     history = _start_readline(shell_locals)
     console = ReraiseAssertionInterpreter(locals=shell_locals, reraise=False)
@@ -91,6 +91,18 @@ def shell(config: Mapping[str, Any], shell_locals: dict[str, Any], script: str |
         console.interact(banner=BANNER, exitmsg="")
     finally:
         _save_history(history)
+
+
+def _run(program: CodeType, script: str, names: Mapping[str, Any]) -> None:
+    """Run a script as the main module, as Python does: dataclasses and pickle look there."""
+    main = ModuleType("__main__")
+    main.__dict__.update(names, __file__=script)
+    before = sys.modules["__main__"], sys.argv[0]
+    sys.modules["__main__"], sys.argv[0] = main, script
+    try:
+        exec(program, main.__dict__)  # noqa: S102  it is the script of who asks
+    finally:
+        sys.modules["__main__"], sys.argv[0] = before
 
 
 def _start_readline(shell_locals: dict[str, Any]) -> int | None:
