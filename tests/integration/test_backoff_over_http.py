@@ -418,6 +418,27 @@ class Two(GenericDriver):
 """
 
 
+@pytest.mark.parametrize("objective", ["first-fit", "cost"])
+def test_how_long_to_wait_is_said_in_the_pass_in_which_a_rest_begins(
+    tmp_path, monkeypatch, capsys, objective
+):
+    """Also where only another pass can tell what would come of it."""
+    monkeypatch.setenv("AUTOSCALE_HOME", str(tmp_path))
+    (tmp_path / "two_jobs.py").write_text(DRIVER)
+    arrays = {"slow": {"machine_types": [F2], "lifecycle": {"preparing": 100_000}}}
+    with a_site(tmp_path, arrays) as site:
+        site.config.update(boot_timeout=600, packing={"objective": objective})
+        site.want(2)
+        site.run()
+        site.wait(25)
+        site.run()
+        site.wait(601)
+        path = tmp_path / "autoscale.json"
+        path.write_text(json.dumps({**site.config, "driver": "two_jobs:Two"}))
+        cli.main(["explain", "-c", str(path), "j0"])
+    assert f"wait 8 min, until slow/{F2} is tried" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.fixture
 def azscale(tmp_path, monkeypatch, capsys):
     """azscale where the only size has no capacity, which the loop knows; what it prints."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hpc.autoscale.backoff.law import Backoff
+from hpc.autoscale.backoff.law import Backoff, allowance
 from hpc.autoscale.backoff.subjects import Subject
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
@@ -19,12 +19,22 @@ class HeldBack(Limit):
         super().__init__(str(about))
         self.about = about
         self._now = now
+        self._supposed: float | None = None
         self.close(known, NO_LIMIT if room is None else room)
 
     def close(self, known: Backoff, room: int) -> None:
         """Leave room for so many new nodes, because of what is known by now."""
         self.known = known
         self.max_nodes = self._room = room
+        if self._supposed is not None:
+            self.suppose(self._supposed)
+
+    def suppose(self, when: float) -> None:
+        """Leave room for as many new nodes as at a later time, also where it is closed after
+        this."""
+        self._supposed = when
+        room = allowance(self.known, when, 0)
+        self.max_nodes = NO_LIMIT if room is None else room
 
     @property
     def in_words(self) -> str:

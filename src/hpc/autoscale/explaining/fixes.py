@@ -15,7 +15,6 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from hpc.autoscale import clock
-from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.held import HeldBack
 from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import counted
@@ -51,7 +50,7 @@ from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.placement import asked_by
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
-from hpc.autoscale.packing.limits import NO_LIMIT, Limit
+from hpc.autoscale.packing.limits import Limit
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Fix, Part
 
@@ -203,8 +202,7 @@ def _later(trial: Changeable, when: float, seconds: float) -> None:
     for _, limits in trial.limits():
         for limit in limits:
             if isinstance(limit, HeldBack):
-                room = law.allowance(limit.known, when, 0)
-                limit.max_nodes = NO_LIMIT if room is None else room
+                limit.suppose(when)
     trial.pass_time(seconds)
 
 
