@@ -232,3 +232,12 @@ def test_rows_that_make_no_sense_are_left_out_of_the_file(tmp_path):
     found = file.read()
     assert (found.boots.keys(), found.sent) == ({"good", "half"}, {"good": 6.0})
     assert found.boots["half"] == Boot(5.0, up_at="htc")
+
+
+def test_a_bucket_of_nodes_that_boot_is_not_said_to_rest(tmp_path):
+    """Though it has a limit, in case this very pass learns that it is to rest."""
+    (bucket,) = a_manager(an_htc_cluster(10, vm_size="Standard_F4s_v2")).get_buckets()
+    said = str(bucket.limits)
+    Holds(str(tmp_path / "backoff.db")).look(listed("Preparing"), [bucket])
+    assert str(bucket.limits) != said
+    assert "back-off" not in str(bucket.limits)

@@ -46,6 +46,8 @@ class HeldBack(Limit):
         return f"{self.name} is in back-off ({known.cause.value}{times}), {when or tried}"
 
     def describe(self, owed_nodes: int = 0, owed_cores: int = 0) -> str:
+        if not self.known.level:
+            return super().describe(owed_nodes, owed_cores)
         planned = self.used_nodes + owed_nodes
         more = f", and {planned} planned" if planned else ""
         return f"{self.in_words}{more}: {self.known.message or 'no message'}"
