@@ -305,6 +305,55 @@ def test_what_was_counted_by_key_is_put_back(kind):
     assert used == {"slots": 5}
 
 
+class Slotted:
+    """A quota that counts in a slot of its own."""
+
+    __slots__ = ("__left", "me", "used")
+
+    def __init__(self):
+        self.used, self.me = 0, [self]
+
+    def count(self):
+        """One more."""
+        self.used += 1
+        self.__left = 20 - self.used
+
+    def counted(self):
+        """How many there are, and how many are left where that is known."""
+        return self.used, getattr(self, "_Slotted__left", None)
+
+
+class Usage(Counter):
+    """A quota that is a mapping itself."""
+
+    def count(self):
+        """One more."""
+        self["slots"] += 1
+
+    def counted(self):
+        """How many there are."""
+        return dict(self)
+
+
+@pytest.mark.parametrize("kind", [Slotted, Usage])
+def test_what_was_counted_in_a_quota_of_any_make_is_put_back(kind):
+    """In slots, as those of a dataclass, and in a container of a class of its own."""
+    manager, quota = token_manager(0), kind()
+    before = quota.counted()
+
+    class Counting(Tokens):
+        def do_decrement(self, node):
+            self.quota.count()
+            return True
+
+    counting = Counting()
+    counting.quota = quota
+    assert not manager.allocate([counting], slot_count=999, all_or_nothing=True)
+    assert quota.counted() == before
+    assert manager.allocate([counting], slot_count=1)
+    assert quota.counted() != before
+
+
 def test_objects_of_other_packages_are_left_alone():
     """As a connection to the scheduler, which was used in trials all the same."""
     connection = type("Connection", (), {"__module__": "other.connections"})()
