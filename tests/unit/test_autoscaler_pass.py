@@ -435,6 +435,22 @@ def test_a_cap_on_new_nodes(run, scheduler, cluster):
     assert summary.deferred == ()
 
 
+def test_nodes_beyond_a_cap_are_told_of_in_few_lines(run, scheduler, cluster, caplog):
+    """However new nodes and nodes at rest take turns in the queue."""
+    caplog.set_level("INFO")
+    cluster.add_nodearray("second", {})
+    cluster.add_bucket("second", "Standard_F4", max_count=10, available_count=10)
+    for i in range(1, 6):
+        cluster.add_node(f"htc-{i}", "htc", state="Deallocated", target_state="Deallocated")
+    scheduler.jobs = [
+        Job(str(i), {"ncpus": 4, "node.nodearray": ("htc", "second")[i % 2]}) for i in range(10)
+    ]
+    summary = run(autoscale={"max_new_nodes_per_pass": 3})
+    assert (summary.started, summary.created) == (("htc-1", "htc-2"), ("second-1",))
+    assert len(summary.deferred) == 7
+    assert len([each for each in caplog.messages if "refused: " in each]) <= 3
+
+
 def test_a_cap_on_new_nodes_is_for_the_first_jobs_of_the_queue(run, scheduler, cluster):
     """In whatever nodearray: jobs that come later do not keep those of another one waiting."""
     cluster.add_nodearray("second", {})

@@ -85,13 +85,9 @@ def boot(
     `jobs` first; that it allows no more is no fault of the `gangs` that lack some then. What came
     of it, and why it was less than asked."""
     gate = calculator.node_mgr.gate
-    asked: list[Node] = []
-    deferred: list[Node] = []
-    rationed = wanted if gate.facts.max_new is None else _in_turn(wanted, jobs)
-    for off, alike in groupby(rationed, lambda node: node.delayed_node_id.node_id is not None):
-        allowed, refused = gate.ask("start" if off else "create", alike)
-        asked += allowed
-        deferred += [refusal.node for refusal in refused if refusal.is_ration]
+    asked, deferred = _ask_to_come(
+        gate, wanted if gate.facts.max_new is None else _in_turn(wanted, jobs)
+    )
     outcome: dict[str, Names] = {
         "requested": node_names(wanted),
         "deferred": node_names(deferred),
@@ -112,6 +108,28 @@ def boot(
         said = "; ".join(result.reasons) or "CycleCloud gave no reason"
         return outcome, [f"{len(found)} of {len(asked)} nodes came into being: {said}"]
     return outcome, []
+
+
+def _ask_to_come(gate: Gate, nodes: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+    """The nodes that the gate allows to be created or started, the first ones first, and those that
+    are left for the next pass. Where no more may come, the others are asked about together."""
+    allowed: list[Node] = []
+    deferred: list[Node] = []
+    rest = list(nodes)
+    while rest:
+        if deferred:
+            rest.sort(key=_is_at_rest)
+        at_rest, first = next(groupby(rest, _is_at_rest))
+        alike = list(first)
+        rest = rest[len(alike) :]
+        clearance = gate.ask("start" if at_rest else "create", alike)
+        allowed += clearance.allowed
+        deferred += [refusal.node for refusal in clearance.refused if refusal.is_ration]
+    return allowed, deferred
+
+
+def _is_at_rest(node: Node) -> bool:
+    return node.delayed_node_id.node_id is not None
 
 
 def _in_turn(nodes: Sequence[Node], jobs: Sequence[object]) -> list[Node]:
