@@ -348,7 +348,7 @@ class Holds:
         """The buckets of nodes that boot, or are watched: this pass may learn that they are not
         ready in time, or that their hosts take no work."""
         records = [*listed.booting, *(self._memory.boots[i].record for i in self.may_become_fit())]
-        facts = (self._facts_of(record, by_place) for record in records)
+        facts = {self._facts_of(record, by_place) for record in records}
         return {subject(Reach.BUCKET, each) for each in facts if each is not None}
 
     def _on_their_way(
