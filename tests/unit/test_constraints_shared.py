@@ -303,7 +303,7 @@ def test_missing_keys():
 
 def test_a_class_without_a_json_form_cannot_be_read():
     """It says so; integrations register a parser for theirs."""
-    with pytest.raises(AutoscaleError, match="expected a mapping, found 3"):
+    with pytest.raises(AutoscaleError, match="expected d to be Mapping, found 3"):
         SharedConsumableConstraint.from_dict(3)
     with pytest.raises(NotImplementedError, match="SharedConstraint has no JSON form"):
         SharedConstraint.from_dict({"x": 1})

@@ -166,7 +166,7 @@ def test_what_must_be_there(key):
 )
 def test_what_is_no_mapping(read, given):
     """It is refused by what was expected, as scripts of integrations read JSON with these."""
-    with pytest.raises(AutoscaleError, match="expected a mapping, found"):
+    with pytest.raises(AutoscaleError, match="expected d to be Mapping, found"):
         read(given)
 
 

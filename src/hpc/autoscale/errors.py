@@ -9,6 +9,7 @@ expected, what was found and where. The published exception types of other modul
 from collections.abc import Iterable, Mapping
 from reprlib import Repr
 from types import UnionType
+from typing import Any
 
 from hpc.autoscale.plaintext import on_one_line
 
@@ -156,14 +157,13 @@ def check_kinds(where: str, kind: type | UnionType, **given: object) -> None:
             raise InvalidArgument(f"{where}: expected {what} to be {said}, found {value!r}")
 
 
-def check_entries(where: str, kinds: Mapping[str, type | UnionType], given: object) -> None:
+def check_entries(where: str, kinds: Mapping[str, type | UnionType], d: Any) -> None:
     """InvalidArgument unless something is a mapping, and what it has under these keys is of their
     kinds."""
-    if not isinstance(given, Mapping):
-        raise InvalidArgument(f"{where}: expected a mapping, found {given!r}")
+    check_kinds(where, Mapping, d=d)
     for key, kind in kinds.items():
-        if key in given:
-            check_kinds(where, kind, **{key: given[key]})
+        if key in d:
+            check_kinds(where, kind, **{key: d[key]})
 
 
 def check_has(where: str, name: str, **given: object) -> None:
