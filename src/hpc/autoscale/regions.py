@@ -42,13 +42,19 @@ def with_weights(
     return {**config, "packing": {**packing, "policy": {**policy, "regions": current(config)}}}
 
 
+def has_weights(config: Mapping[str, Any]) -> bool:
+    """Whether regions have weights in a configuration, `auto` included."""
+    policy = (config.get("packing") or {}).get("policy")
+    return isinstance(policy, Mapping) and policy.get("regions") is not None
+
+
 def configured_weights(config: Mapping[str, Any]) -> Weights | None:
     """The weights in a configuration; None where there are none. ConfigurationException for weights
     that cannot be, or cannot be heeded beside other settings of `packing`."""
-    packing = config.get("packing") or {}
-    policy = packing.get("policy")
-    if not isinstance(policy, Mapping) or policy.get("regions") is None:
+    if not has_weights(config):
         return None
+    packing = config["packing"]
+    policy = packing["policy"]
     if policy["regions"] == AUTO:
         raise ConfigurationException(
             f"{_WHERE}: expected weights by region, found {AUTO!r}, in the place of which the loop"

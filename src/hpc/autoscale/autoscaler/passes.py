@@ -133,8 +133,7 @@ class Pass:
         except CycleCloudError as error:
             self.faults.guard("serving hosts on premises alone", self._serve_hosts_alone, error)
             raise
-        is_enough = self._demand_known(self) is ENOUGH
-        if self.dry_run or is_enough:
+        if self._demand_known(self) is ENOUGH or self.dry_run:
             self.outcome["requested"] = node_names(demand.new_nodes)
             return
         failed = self._handle_failed(demand.failed_nodes)

@@ -68,9 +68,10 @@ class HostsOfPass:
             return host.name not in reported and not 0 <= age <= patience(wanted[host.name])
 
         def find() -> list[OnPremisesHost]:
-            self._workers.note_heard(heard)
+            if heard:
+                self._workers.note_heard(heard)
             due = self._workers.to_start([self._hosts[name] for name in wanted], is_missing)
-            resting = self._workers.note_silent(due) if self._expects_idle else []
+            resting = self._workers.note_silent(due) if due and self._expects_idle else []
             if resting:
                 self._faults.note(
                     f"{shorten([host.name for host in resting])}: started again, and still not"

@@ -476,9 +476,7 @@ class Holds:
             if (known := self._memory.backoffs.get(about)) and known.cause is FailureKind.HOST:
                 self._succeed(about)
         for about in unfit.keys() - fit:
-            finding = Diagnosis(FailureKind.HOST, Reach.BUCKET)
-            self._fail(about, finding, "took no work", now, now, unfit[about])
-            self._close(about, now)
+            self._nodes_failed(about, FailureKind.HOST, "took no work", now, unfit[about])
         self._save()
 
     def leaving(self, node_ids: Iterable[str]) -> None:
@@ -523,13 +521,15 @@ class Holds:
             if boot.was_started:  # it may rest again, and would be the next one to be started
                 self._fail(node(node_id), alone, message, now, now)
         for about, count in late.items():
-            self._fail(about, Diagnosis(kind, Reach.BUCKET), message, now, now, count)
-            self._close(about, now)
+            self._nodes_failed(about, kind, message, now, count)
         self._save()
 
-    def _close(self, about: Subject, now: float) -> None:
-        """Let a bucket that has begun to rest get no new nodes in this pass, before any is
-        planned."""
+    def _nodes_failed(
+        self, about: Subject, kind: FailureKind, message: str, now: float, count: int
+    ) -> None:
+        """So many nodes of a bucket have failed, and nothing is planned yet: where it begins to
+        rest, it gets no new ones in this pass."""
+        self._fail(about, Diagnosis(kind, Reach.BUCKET), message, now, now, count)
         known, limit = self._memory.backoffs.get(about), self.limits.get(about)
         limit = limit or self._open.get(about)
         if known is not None and limit is not None and now < known.until:

@@ -40,6 +40,7 @@ from hpc.autoscale.node.node.contents import NodeView, assigned_to, server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.plaintext import NAMED_AT_MOST, shorten
+from hpc.autoscale.regions import has_weights
 from hpc.autoscale.util import parse_boot_timeout, partition
 
 REST_IN_DEADLINES = 4.0
@@ -507,9 +508,7 @@ def new_gangs(config: Mapping[str, Any], interval: float | None = None) -> Gangs
         )
     path = config.get("gangsdb")
     may_write = bool(config.get(LEARNS)) and not config.get("read_only")
-    policy = (config.get("packing") or {}).get("policy")
-    by_weights = isinstance(policy, Mapping) and policy.get("regions") is not None
-    return Gangs(str(path) if path else None, seconds, may_write, interval, by_weights)
+    return Gangs(str(path) if path else None, seconds, may_write, interval, has_weights(config))
 
 
 def is_gang(job: object) -> bool:
