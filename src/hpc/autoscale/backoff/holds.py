@@ -15,7 +15,7 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.backoff import law
 from hpc.autoscale.backoff.causes import Diagnosis, FailureKind, of_a_node, of_a_refusal, plain
-from hpc.autoscale.backoff.file import BackoffError, BackoffFile, Boot, Remembered
+from hpc.autoscale.backoff.file import Boot
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
 from hpc.autoscale.backoff.hosts import takes_no_work
 from hpc.autoscale.backoff.law import Backoff, Draw, Policy, seeded
@@ -29,6 +29,7 @@ from hpc.autoscale.backoff.listed import (
     place_in,
     place_of,
 )
+from hpc.autoscale.backoff.memory import FailureMemory
 from hpc.autoscale.backoff.subjects import (
     BucketFacts,
     Reach,
@@ -82,21 +83,19 @@ class Holds:
         hears_hosts: bool = False,
     ) -> None:
         self.policy = policy or Policy()
-        self.problems: list[str] = []
         self.limits: dict[Subject, HeldBack] = {}
         self.shut_offs: dict[Subject, ShutOff] = {}
         # of buckets that are not in back-off, and may be before anything is planned
         self._open: dict[Subject, HeldBack] = {}
         self._short_of = frozenset(short_of)
         self._hears_hosts = hears_hosts
-        self._file = BackoffFile(path)
-        self._read_only = read_only
-        self._draw = draw
-        self._memory = Remembered({}, {}, {})
-        self._changed: dict[Subject, Backoff | None] = {}
-        self._boots_changed: dict[str, Boot | None] = {}
-        self._sent_changed: dict[str, float | None] = {}
+        self._memory = FailureMemory(path, self.policy, read_only, draw)
         self._facts: dict[Place, BucketFacts] = {}
+
+    @property
+    def problems(self) -> list[str]:
+        """Why something is not remembered."""
+        return self._memory.problems
 
     # -- at the start of a pass
 
@@ -106,11 +105,10 @@ class Holds:
         Costs next to nothing where nothing boots, has failed or is remembered.
         """
         now = clock.time()
-        self._read(now)
-        known, boots, sent = self._memory
+        self._memory.read(now)
         lately = [b for b in buckets if failed_lately(b, self.policy.ceiling)]
         news = (listed.booting, listed.failed, listed.unavailable, lately)
-        if not (known or boots or sent or any(news) or self._short_of):
+        if self._memory.is_empty and not (any(news) or self._short_of):
             return
         by_place = {place_of(b): b for b in buckets if b.valid}
         # what came before a failure is no sign that all is well again, so failures come first
@@ -118,22 +116,8 @@ class Holds:
         silent = [b for b in lately if (b.nodearray, b.vm_size.lower()) not in told]
         self._learn_from_buckets(silent, now)
         self._learn_from_nodes(listed, by_place, now)
-        self._save()
+        self._memory.save()
         self._hold(listed, by_place, now)
-
-    def _read(self, now: float) -> None:
-        try:
-            memory = self._file.read()
-        except BackoffError as error:
-            self._complain(error)
-            return
-        aged = {about: law.aged(each, now, self.policy) for about, each in memory.backoffs.items()}
-        for about, each in aged.items():
-            # a rest that a clock which was put back has moved goes on from there in later passes
-            if each is None or each.failed_at < memory.backoffs[about].failed_at:
-                self._changed[about] = each
-        backoffs = {a: each for a, each in aged.items() if each}
-        self._memory = memory._replace(backoffs=backoffs)
 
     def _learn_from_nodes(
         self, listed: Listed, by_place: Mapping[Place, NodeBucket], now: float
@@ -164,7 +148,7 @@ class Holds:
             seen = seen or Boot(now)
             if seen.has_failed:
                 continue
-            self._note_boot(node_id, seen._replace(has_failed=True))
+            self._memory.note_boot(node_id, seen._replace(has_failed=True))
             bad[subject(finding.reach, facts)].append((finding.kind, message))
             if seen.was_started:
                 bad[node(node_id)].append((FailureKind.REFUSED, message))
@@ -192,7 +176,7 @@ class Holds:
                 seen = Boot(sent[request_id])
             if seen is None or seen.up_at or seen.has_failed:
                 continue
-            self._note_boot(node_id, seen._replace(has_failed=True))
+            self._memory.note_boot(node_id, seen._replace(has_failed=True))
             buckets = (b for place, b in by_place.items() if may_be_at(place, record))
             for about in {subject(Reach.BUCKET, facts_of(each)) for each in buckets}:
                 bad[about].append((FailureKind.BOOT, plain(why)))
@@ -201,15 +185,13 @@ class Holds:
         """The nodes of a create boot, also where nobody was told of them, until they are listed as
         something else."""
         sent = self._memory.sent
+        found = {each for each, since in sent.items() if abs(now - since) > _ABSENT}
         for record in listed.made_by(sent) if sent else ():
             node_id, request_id = str(record.get("NodeId")), str(record.get("RequestId"))
             if node_id not in self._memory.boots:
-                self._note_boot(node_id, Boot(sent[request_id]))
-            self._sent_changed[request_id] = None
-        old = (each for each, since in sent.items() if abs(now - since) > _ABSENT)
-        self._sent_changed.update(dict.fromkeys(old))
-        for each in self._sent_changed:
-            sent.pop(each, None)
+                self._memory.note_boot(node_id, Boot(sent[request_id]))
+            found.add(request_id)
+        self._memory.forget_sent(found)
 
     def _judge(
         self,
@@ -224,10 +206,12 @@ class Holds:
             by_chance = all(kind is FailureKind.BOOT for kind, _ in failures)
             if not failures or (by_chance and count >= len(failures)):
                 bad.pop(about, None)
-                self._succeed(about)
+                self._memory.succeed(about)
         for about, failures in bad.items():
             cause, message = failures[-1]
-            self._fail(about, Diagnosis(cause, about.reach), message, now, now, len(failures))
+            self._memory.fail(
+                about, Diagnosis(cause, about.reach), message, now, now, len(failures)
+            )
 
     def _note_booting(
         self, booting: Mapping[str, Record], by_place: Mapping[Place, NodeBucket], now: float
@@ -240,7 +224,7 @@ class Holds:
                 boot = boot._replace(has_vm=True)
                 facts = self._facts_of(record, by_place)
                 good.update(self._proven(facts, boot, is_up=False))
-            self._note_boot(node_id, boot)
+            self._memory.note_boot(node_id, boot)
         return good
 
     def _end_boot(
@@ -257,18 +241,18 @@ class Holds:
         if boot.up_at and (status in READY_STATES or boot.has_failed):
             facts = self._facts_of(record, by_place)
             is_watched = facts is None or facts.spot or abs(clock.time() - boot.since) < _UNHEARD
-            self._note_boot(node_id, boot if is_watched and status in READY_STATES else None)
+            self._memory.note_boot(node_id, boot if is_watched and status in READY_STATES else None)
             return
         if boot.up_at and not record:
             # nobody told it to go, for then it would be forgotten, or be seen to go
             facts = self._facts_of(boot.record, by_place)
             self._note_eviction(node_id, facts, boot.since, bad)
-        self._note_boot(node_id, None)
+        self._memory.note_boot(node_id, None)
         if status in READY_STATES:
             facts = self._facts_of(record, by_place)
             if facts is not None and (facts.spot or self._hears_hosts):
                 up_at = "\x1f".join((facts.nodearray, facts.vm_size, facts.group))
-                self._note_boot(node_id, boot._replace(up_at=up_at))
+                self._memory.note_boot(node_id, boot._replace(up_at=up_at))
             good.update(self._proven(facts, boot, is_up=True))
             good.update([node(node_id)] if boot.was_started else [])
         elif status in _AT_REST and boot.was_started and not boot.has_failed:
@@ -286,7 +270,7 @@ class Holds:
         seen = self._memory.boots.get(node_id) or Boot(now)
         if facts is None or not facts.spot or seen.has_failed:
             return
-        self._note_boot(node_id, seen._replace(has_failed=True))
+        self._memory.note_boot(node_id, seen._replace(has_failed=True))
         bad[subject(Reach.OFFER, facts)].append((FailureKind.EVICTED, "a spot node was evicted"))
 
     def _proven(self, facts: BucketFacts | None, boot: Boot, is_up: bool) -> list[Subject]:
@@ -323,7 +307,9 @@ class Holds:
             ]
             if all(at > date + _ANOTHER for date in dates):
                 message = f"CycleCloud saw a capacity failure {elapsed:.0f} s ago"
-                self._fail(about, Diagnosis(FailureKind.CAPACITY, Reach.OFFER), message, at, now)
+                self._memory.fail(
+                    about, Diagnosis(FailureKind.CAPACITY, Reach.OFFER), message, at, now
+                )
 
     def _hold(self, listed: Listed, by_place: Mapping[Place, NodeBucket], now: float) -> None:
         """Give limits to buckets."""
@@ -422,13 +408,13 @@ class Holds:
             else:
                 found[subject(finding.reach, facts_of(each))] = finding, message
         for about, (finding, message) in found.items():
-            self._fail(about, finding, message, now, now)
-        self._save()
+            self._memory.fail(about, finding, message, now, now)
+        self._memory.save()
 
     def sending(self, request_ids: Iterable[str]) -> None:
         """Ids of creates that are about to be sent. What nodes each makes may never be said."""
-        self._sent_changed.update(dict.fromkeys(request_ids, clock.time()))
-        self._save()
+        self._memory.note_sent(request_ids, clock.time())
+        self._memory.save()
 
     def asked(
         self, made: Iterable[str], started: Iterable[str] = (), request_id: str | None = None
@@ -437,12 +423,12 @@ class Holds:
         create of which these are all nodes."""
         now = clock.time()
         if request_id is not None:
-            self._sent_changed[request_id] = None
+            self._memory.forget_sent([request_id])
         for node_id in made:
-            self._note_boot(node_id, Boot(now))
+            self._memory.note_boot(node_id, Boot(now))
         for node_id in started:
-            self._note_boot(node_id, Boot(now, was_started=True))
-        self._save()
+            self._memory.note_boot(node_id, Boot(now, was_started=True))
+        self._memory.save()
 
     def watched(self) -> set[str]:
         """NodeIds of the nodes that are up and whose hosts have taken no work yet."""
@@ -471,20 +457,20 @@ class Holds:
             elif not boot.has_failed and now - boot.empty_since >= _EMPTY:
                 unfit[about] += 1
                 boot = boot._replace(has_failed=True)
-            self._note_boot(node_id, None if boot.is_fit and not each.spot else boot)
+            self._memory.note_boot(node_id, None if boot.is_fit and not each.spot else boot)
         for about in fit:
             if (known := self._memory.backoffs.get(about)) and known.cause is FailureKind.HOST:
-                self._succeed(about)
+                self._memory.succeed(about)
         for about in unfit.keys() - fit:
             self._nodes_failed(about, FailureKind.HOST, "took no work", now, unfit[about])
-        self._save()
+        self._memory.save()
 
     def leaving(self, node_ids: Iterable[str]) -> None:
         """NodeIds of nodes that were told to go: that they vanish is no eviction."""
         for node_id in node_ids:
             if node_id in self._memory.boots:
-                self._note_boot(node_id, None)
-        self._save()
+                self._memory.note_boot(node_id, None)
+        self._memory.save()
 
     def overdue(self, nodes: Iterable[Node]) -> None:
         """Nodes that have not become ready in time; each counts once."""
@@ -504,8 +490,8 @@ class Holds:
         for each in nodes:
             if (node_id := str(each.delayed_node_id.node_id)) in watched:
                 fit = self._memory.boots[node_id]._replace(is_fit=True)
-                self._note_boot(node_id, fit if each.spot else None)
-        self._save()
+                self._memory.note_boot(node_id, fit if each.spot else None)
+        self._memory.save()
 
     def _all_failed(self, nodes: Iterable[Node], kind: FailureKind, message: str) -> None:
         now = clock.time()
@@ -516,92 +502,25 @@ class Holds:
             boot = self._memory.boots.get(node_id)
             if boot is None or boot.has_failed:
                 continue
-            self._note_boot(node_id, boot._replace(has_failed=True))
+            self._memory.note_boot(node_id, boot._replace(has_failed=True))
             late[subject(Reach.BUCKET, facts_of(each))] += 1
             if boot.was_started:  # it may rest again, and would be the next one to be started
-                self._fail(node(node_id), alone, message, now, now)
+                self._memory.fail(node(node_id), alone, message, now, now)
         for about, count in late.items():
             self._nodes_failed(about, kind, message, now, count)
-        self._save()
+        self._memory.save()
 
     def _nodes_failed(
         self, about: Subject, kind: FailureKind, message: str, now: float, count: int
     ) -> None:
         """So many nodes of a bucket have failed, and nothing is planned yet: where it begins to
         rest, it gets no new ones in this pass."""
-        self._fail(about, Diagnosis(kind, Reach.BUCKET), message, now, now, count)
+        self._memory.fail(about, Diagnosis(kind, Reach.BUCKET), message, now, now, count)
         known, limit = self._memory.backoffs.get(about), self.limits.get(about)
         limit = limit or self._open.get(about)
         if known is not None and limit is not None and now < known.until:
             limit.close(known, 0)
             self.limits[about] = limit
-
-    # -- what is remembered
-
-    def _fail(
-        self,
-        about: Subject,
-        finding: Diagnosis,
-        message: str,
-        at: float,
-        now: float,
-        count: int = 1,
-    ) -> None:
-        known = self._memory.backoffs.get(about)
-        found = law.failed(
-            known,
-            finding.kind,
-            message,
-            at,
-            now,
-            self.policy,
-            lambda: self._draw(about, known),
-            count,
-        )
-        if found.level and now >= found.open_at:
-            return  # it holds nothing back any more
-        self._memory.backoffs[about] = self._changed[about] = found
-        if found.level > (known.level if known else 0):
-            rest = found.until - now
-            logging.warning(
-                "%s: nothing new for %.0f s (%s): %s", about, rest, finding.kind.value, message
-            )
-
-    def _succeed(self, about: Subject) -> None:
-        known = self._memory.backoffs.get(about)
-        if known is None:
-            return
-        found = law.succeeded(known)
-        self._changed[about] = found
-        if found is None:
-            del self._memory.backoffs[about]
-            if known.level:
-                logging.info("%s: out of back-off", about)
-        else:
-            self._memory.backoffs[about] = found
-
-    def _note_boot(self, node_id: str, boot: Boot | None) -> None:
-        if self._memory.boots.get(node_id) == boot:
-            return
-        self._boots_changed[node_id] = boot
-        if boot is None:
-            del self._memory.boots[node_id]
-        else:
-            self._memory.boots[node_id] = boot
-
-    def _save(self) -> None:
-        is_changed = self._changed or self._boots_changed or self._sent_changed
-        if is_changed and not self._read_only:
-            try:
-                self._file.write(self._changed, self._boots_changed, self._sent_changed)
-            except BackoffError as error:
-                self._complain(error)
-        self._changed, self._boots_changed, self._sent_changed = {}, {}, {}
-
-    def _complain(self, error: BackoffError) -> None:
-        if not self._read_only:
-            self.problems.append(f"{error}; what fails is not remembered")
-        logging.warning("%s; what fails is not remembered", error)
 
     def _facts_of(self, record: Record, by_place: Mapping[Place, NodeBucket]) -> BucketFacts | None:
         place = place_in(record)
