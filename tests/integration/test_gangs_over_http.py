@@ -64,16 +64,6 @@ def test_a_gang_has_as_long_again_for_nodes_that_a_pass_leaves_for_the_next_one(
         assert (made, summary.notes) == ([2, 2, 2, 2, 0, 0], ())
 
 
-def test_a_gang_has_no_longer_where_regions_have_weights(tmp_path):
-    """Each pass may plan it in another region, and it would be begun in each of them for ever."""
-    with a_site(tmp_path, ONE) as site:
-        site.new_jobs = lambda: [a_gang()]
-        site.config["autoscale"] = {"gang_deadline": 600, "max_new_nodes_per_pass": 2}
-        site.config["packing"] = {"policy": {"regions": {REGION: 1}}}
-        _, summary = passes(site, 3, seconds=300)
-        assert "gang mpi: 4 of 8 nodes" in summary.notes[0]
-
-
 def test_a_gang_that_lacks_nodes_has_no_longer_where_none_are_asked_for_at_all(tmp_path):
     """They do not wait for somebody who has stopped the cluster from growing."""
     with a_site(tmp_path, ONE) as site:
@@ -199,6 +189,52 @@ def test_a_gang_that_came_short_in_one_cluster_comes_in_another_of_the_region(tm
             clusters.after(60)
         assert summary.unsatisfied == ()
         assert clusters.counts() == {"east": 0, "south": 4}
+
+
+@contextlib.contextmanager
+def two_regions(home):
+    """Two clusters whose regions have the same weight, and what makes passes over them in which a
+    gang of four waits."""
+    with several_clusters(
+        home, dict.fromkeys(("east", "west")), placement_groups=["a"]
+    ) as clusters:
+        clusters.settings["packing"] = {"policy": {"regions": {"eastus": 1, "westus2": 1}}}
+        driver = Gang(4)
+
+        def run(times):
+            for _ in range(times):
+                Autoscaler(clusters.config, driver).run_once()
+                driver.close_histories()
+                clusters.after(60)
+            return clusters.counts()
+
+        yield clusters, run
+
+
+def test_weights_of_regions_do_not_let_a_gang_begin_in_each_of_them(tmp_path):
+    """Where a pass asks for less than a gang, the next one goes on where it has nodes."""
+    with two_regions(tmp_path) as (clusters, run):
+        clusters.settings["autoscale"] = {"gang_deadline": 120, "max_new_nodes_per_pass": 1}
+        assert [run(1) for _ in range(4)] == [{"east": n, "west": 0} for n in (1, 2, 3, 4)]
+        assert run(6) == {"east": 4, "west": 0}
+
+
+def test_a_node_that_fails_is_replaced_where_its_gang_is_whatever_regions_weigh(tmp_path):
+    """As without weights: one node is asked for, and not four in the other region."""
+    with two_regions(tmp_path) as (clusters, run):
+        assert run(1) == {"east": 4, "west": 0}
+        clusters["east"].cluster("c").fail("htc-2", message="boot went wrong")
+        run(8)
+        assert clusters.changes("east").count("created") == 5
+        assert clusters.counts()["west"] == 0
+
+
+def test_a_gang_goes_to_another_region_where_its_own_can_give_no_more(tmp_path):
+    """Weights or not: where there is room for all of it, in the pass in which that is known."""
+    with two_regions(tmp_path) as (clusters, run):
+        clusters["east"].set_capacity("eastus", **{SIZE: 2})
+        run(8)
+        assert clusters.counts() == {"east": 0, "west": 4}
 
 
 class Gang(cli.GenericDriver):

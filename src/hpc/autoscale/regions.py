@@ -9,7 +9,8 @@ those of the configuration are one source. Called by whoever makes a node manage
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hpc.autoscale.errors import ConfigurationException, did_you_mean
@@ -110,6 +111,28 @@ def share_out(
         for region in regions
         if region not in weights
     ]
+
+
+def shares_by_region(buckets: Sequence[NodeBucket]) -> dict[str, NodeShare]:
+    """The share of new nodes that each region has; nothing where regions have no weights."""
+    return {
+        str(bucket.location): part
+        for bucket in buckets
+        if isinstance(bucket.limits, BucketLimits)
+        for part in bucket.limits.parts
+        if isinstance(part, NodeShare)
+    }
+
+
+@contextmanager
+def going_first(share: NodeShare) -> Iterator[None]:
+    """Meanwhile the region of a share is asked for the nodes of a gang before others are, however
+    many it has."""
+    share.is_first = True
+    try:
+        yield
+    finally:
+        share.is_first = False
 
 
 def _whole_numbers(weights: Weights) -> dict[str, int]:

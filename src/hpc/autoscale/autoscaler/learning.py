@@ -10,8 +10,8 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from itertools import islice
+from contextlib import ExitStack, nullcontext
+from itertools import groupby, islice
 from typing import Any
 
 from hpc.autoscale import clock
@@ -53,7 +53,7 @@ from hpc.autoscale.onpremises.hosts import SECTION
 from hpc.autoscale.onpremises.workers import STATES_FILE
 from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.plaintext import shorten
-from hpc.autoscale.regions import with_weights
+from hpc.autoscale.regions import going_first, with_weights
 from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH, DriversWish
 from hpc.autoscale.results import muted
@@ -337,12 +337,23 @@ def add_jobs(
     try_each(queue, look_at, listener.set_aside)
     kept = gangs.kept_from(waiting, calculator.node_mgr) if gangs is not None else {}
     later = {id(job) for alike in kept.values() for job in alike}
-    outcomes = _place(calculator, [job for job in waiting if id(job) not in later], listener)
+    first = gangs.at_home(waiting, calculator.node_mgr) if gangs is not None else {}
+
+    def place(some: Sequence[Job]) -> list[Outcome]:
+        if not first:
+            return calculator.place(some, listener)
+        found: list[Outcome] = []
+        for share, alike in groupby(some, key=lambda job: first.get(id(job))):
+            with going_first(share) if share is not None else nullcontext():
+                found += calculator.place(list(alike), listener)
+        return found
+
+    outcomes = _place(place, [job for job in waiting if id(job) not in later], calculator.node_mgr)
     for limits, alike in kept.items():
         with ExitStack() as stack:
             for limit in limits:
                 stack.enter_context(limit.shut())
-            outcomes += calculator.place(alike, listener)
+            outcomes += place(alike)
     if gangs is not None:
         set_context("[gangs]")
         gangs.settle(outcomes, calculator.node_mgr)
@@ -356,18 +367,18 @@ def add_jobs(
 
 
 def _place(
-    calculator: DemandCalculator, waiting: Sequence[Job], listener: _Listener
+    place: Callable[[Sequence[Job]], list[Outcome]], waiting: Sequence[Job], node_mgr: NodeManager
 ) -> list[Outcome]:
     """Place jobs; wishes that include the nodes of jobs come last, and want less by those."""
     last = [job for job in waiting if isinstance(job, RequestJob) and job.includes_jobs]
     if not last:
-        return calculator.place(waiting, listener)
+        return place(waiting)
     ids = set(map(id, last))
-    outcomes = calculator.place([job for job in waiting if id(job) not in ids], listener)
+    outcomes = place([job for job in waiting if id(job) not in ids])
     wishes = [job for job in waiting if isinstance(job, RequestJob)]
-    take_off_work(last, wishes, calculator.node_mgr.get_nodes())
+    take_off_work(last, wishes, node_mgr.get_nodes())
     missing = [job for job in last if job.iterations_remaining]
-    return [*outcomes, *calculator.place(missing, listener)]
+    return [*outcomes, *place(missing)]
 
 
 class _Listener:

@@ -39,8 +39,9 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import NodeView, assigned_to, server_id_of
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.expr import Fit
+from hpc.autoscale.packing.shares import NodeShare
 from hpc.autoscale.plaintext import NAMED_AT_MOST, shorten
-from hpc.autoscale.regions import has_weights
+from hpc.autoscale.regions import shares_by_region
 from hpc.autoscale.util import parse_boot_timeout, partition
 
 REST_IN_DEADLINES = 4.0
@@ -70,8 +71,7 @@ class GangNews(NamedTuple):
 class Gangs:
     """The gangs of one cluster, for one pass. `path`: the file (None: nothing outlives this
     object), which is written only with `may_write`. `deadline`: seconds for all nodes of a gang to
-    come into being. `interval`: seconds from pass to pass, where that is known. `by_weights`:
-    whether regions have weights.
+    come into being. `interval`: seconds from pass to pass, where that is known.
 
     A file that cannot be used costs a warning, which is in `problems`: then gangs are as all jobs.
     `notes` says what became of gangs, `releasing` has the nodes that gangs were given up on, and
@@ -84,10 +84,8 @@ class Gangs:
         deadline: float,
         may_write: bool = False,
         interval: float | None = None,
-        by_weights: bool = False,
     ) -> None:
         self.problems: list[str] = []
-        self._by_weights = by_weights
         self.notes: list[str] = []
         self.releasing: list[Node] = []
         self.reasons: dict[str, GangNews] = {}
@@ -139,6 +137,21 @@ class Gangs:
             if shut:
                 found[tuple(shut)].append(job)
         return found
+
+    def at_home(self, jobs: Iterable[Job], node_mgr: NodeManager) -> dict[int, NodeShare]:
+        """Where regions have weights, the region that is to be asked for the rest of a gang before
+        others, as it has nodes of it there; by the `id` of the job."""
+        under_way = [g for g in self._gatherings if g.goal and not g.is_due(self._now)]
+        shares = shares_by_region(node_mgr.get_buckets()) if under_way else {}
+        if not shares:
+            return {}
+        self._members = _nodes_by_place(node_mgr)
+        found: dict[str, NodeShare] = {}
+        for gathering in sorted(under_way, key=lambda g: len(self._of(g))):
+            share = shares.get(gathering.place.location)
+            if share is not None and self._of(gathering):
+                found[gathering.job] = share  # of the fullest place
+        return {id(job): found[job.name] for job in jobs if is_gang(job) and job.name in found}
 
     def _late(self, node_mgr: NodeManager) -> dict[str, list[Subject]]:
         """The offers of which nodes are missing at the deadline, by gang."""
@@ -449,10 +462,7 @@ class Gangs:
 
     def put_off(self, left: Iterable[Node]) -> None:
         """Planned nodes are left for the next pass, though the cloud might have them: the gangs
-        that they are for have as long again until all have to be there. Not by weights of regions,
-        by which each pass may plan a gang elsewhere: nothing but its deadlines ends that."""
-        if self._by_weights:
-            return
+        that they are for have as long again until all have to be there."""
         names = {str(name) for node in left for name in assigned_to(node)}
         late = self._now + self._deadline
         waiting = [g for g in self._gatherings if g.goal and g.job in names and g.deadline < late]
@@ -508,7 +518,7 @@ def new_gangs(config: Mapping[str, Any], interval: float | None = None) -> Gangs
         )
     path = config.get("gangsdb")
     may_write = bool(config.get(LEARNS)) and not config.get("read_only")
-    return Gangs(str(path) if path else None, seconds, may_write, interval, has_weights(config))
+    return Gangs(str(path) if path else None, seconds, may_write, interval)
 
 
 def is_gang(job: object) -> bool:

@@ -384,7 +384,7 @@ class Cursor:
         """The candidates in the order in which they are asked for new nodes for so many units."""
         if not self.shares_out:
             return self._openings_alone(units, per_node)
-        made_of = (units, per_node, *(share.used_nodes for share in self._shares))
+        made_of = (units, per_node, *((s.used_nodes, s.is_first) for s in self._shares))
         if self._turns is None or self._turns[0] != made_of:
             self._turns = made_of, InTurn(self._shares, self.parts(units, per_node))
         return self._turns[1]

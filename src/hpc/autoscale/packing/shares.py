@@ -15,7 +15,10 @@ from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 
 class NodeShare(Limit):
     """The part of all nodes that some candidates are to have: `weight`, a whole number, of the sum
-    of all weights. `nodes`: how many they have now. With weight 0 they get no more."""
+    of all weights. `nodes`: how many they have now. With weight 0 they get no more. While it
+    `is_first` they are asked before others, whatever they have."""
+
+    is_first = False
 
     def __init__(self, name: str, weight: int, nodes: int = 0) -> None:
         super().__init__(name, max_nodes=NO_LIMIT if weight else 0, used_nodes=nodes)
@@ -59,11 +62,11 @@ def in_turn(shares: Sequence[NodeShare]) -> Iterator[NodeShare]:
     What they have now counts, whatever happens before the next is asked for. Each costs as much as
     the first, and few are needed.
     """
-    left = list(shares)
+    left = sorted(shares, key=lambda share: not share.is_first)
     there = [share.used_nodes for share in left]
     while left:
         turn = new_nodes([share.weight for share in left], there, 1)
-        place = turn.index(1) if 1 in turn else 0
+        place = turn.index(1) if 1 in turn and not left[0].is_first else 0
         there.pop(place)
         yield left.pop(place)
 
