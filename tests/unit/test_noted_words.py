@@ -206,7 +206,7 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             GANG.format(F4, 2, RESTS),
             None,
             "CapacityBackoff",
-            "Azure had no capacity for f4 in westus2: next try in 63 s; the server says: no room",
+            "Azure had no capacity for f4 in westus2: next try in 63 s; message: no room",
         ),
         (
             "nothing can take 4 nodes",
@@ -326,7 +326,7 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "Spot quota of westus2 is in back-off (quota), for 63 s more: no room",
             "QuotaBackoff",
             "Azure says that the spot quota of westus2 is used up: next try in 63 s;"
-            " the server says: no room",
+            " message: no room",
         ),
         (
             None,
@@ -339,7 +339,7 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
             "Bucket(htc, F4) is in back-off (boot, 3 nodes in a row), tried by nodes that boot: no",
             "BootBackoff",
             "3 nodes of htc/F4 in a row did not become ready: tried again with nodes that boot"
-            " first; the server says: no",
+            " first; message: no",
         ),
         # what is said of alternatives is one cause, and such a job can never run
         (

@@ -190,7 +190,7 @@ def _resting(rests: re.Match[str]) -> NotedCause:
     again = f"tried again with {few} first"
     if rests["seconds"]:
         again = f"next try in {rests['seconds']} s"
-    said = "" if rests["said"] == "no message" else f"; the server says: {rests['said']}"
+    said = "" if rests["said"] == "no message" else f"; message: {rests['said']}"
     code = OF_BACKOFF.get(rests["kind"], "CapacityBackoff")
     once = tried_in_words(rests["kind"], what, 1)
     return NotedCause(code, f"{tried}: {again}{said}", once)

@@ -25,7 +25,7 @@ def lines_of(verdict: Verdict, width: int = _WIDTH, is_folded: bool = False) -> 
             yield from _folded(f"{number}. {cause.code}{where}", width, "  ", "     ")
             yield from _folded(cause.text, width, "     ")
             if cause.said and cause.said not in cause.text:
-                yield from _folded(f"the server says: {cause.said}", width, "     ")
+                yield from _folded(f"message: {cause.said}", width, "     ")
     if verdict.fixes:
         yield ""
         yield "What would let it start, each alone:"
