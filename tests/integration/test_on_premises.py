@@ -142,6 +142,13 @@ def test_a_worker_is_started_once(site):
     assert site.ran == {"start rack-1": 1, "start rack-2": 1}
 
 
+def test_a_host_that_the_scheduler_reports_is_not_named_as_joined(site):
+    """As no node of the cloud is, though both are handed over in each pass."""
+    assert "2 joined (rack-1, rack-2)" in site.run(2).headline()
+    site.queue.busy = ["rack-1"]
+    assert "1 joined (rack-2)" in site.run(2).headline()
+
+
 def test_a_dry_run_starts_nothing(site):
     """It looks at what is known."""
     site.queue.wanted = 2

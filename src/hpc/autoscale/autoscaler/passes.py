@@ -415,8 +415,7 @@ class Pass:
         with self.steps.doing("join"):
             self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
             joined = commanding.join(self.driver, existing, self.faults)
-            hosts = self._witness.joined
-            known = {node.name for node in existing if key_of(node) in hosts}
+            known = self._witness.names_of_joined(existing)
             new = tuple(name for name in joined if name not in known)
             self.outcome.update(joined=joined, newly_joined=new)
             self._unregistered.note_waited_for(existing, self.driver, joined)

@@ -140,6 +140,12 @@ class Witness:
         identities = Identities(on_premises)
         return {str(node.name) for host in self.reading[1] for node in identities.might_be(host)}
 
+    def names_of_joined(self, nodes: Collection[Node]) -> set[str]:
+        """Names of those of the nodes, hosts on premises as well, that the scheduler knows."""
+        joined = self.joined
+        known = {str(node.name) for node in nodes if key_of(node) in joined}
+        return known | self.reported_on_premises(nodes)
+
     def busy(self, nodes: Iterable[Node], reading: Reading | None = None) -> set[object]:
         """Keys of those of the nodes that have work by an answer, the first one unless it is
         given; also of nodes that are known only by the name of a host."""
