@@ -31,12 +31,12 @@ LONG = 3601
 
 
 class Queue(GenericDriver):
-    """Jobs that take four cores each, and hosts with work."""
+    """Jobs that take four cores each, hosts with work, and hosts without."""
 
     def __init__(self, home):
         super().__init__("queue")
         self.wanted = 0
-        self.busy = []
+        self.busy, self.idle = [], []
         self.drained = []
         self.later = lambda: None
         self._readings = 0
@@ -51,6 +51,7 @@ class Queue(GenericDriver):
         hosts = [SchedulerNode(name) for name in self.busy]
         for host in hosts:
             host.assign(f"job of {host.hostname}")
+        hosts += [SchedulerNode(name, {"ncpus": 4}) for name in self.idle]
         return [Job(f"j{i}", {"ncpus": 4}) for i in range(self.wanted)], hosts
 
     def handle_draining(self, nodes):
@@ -167,6 +168,16 @@ def test_an_idle_worker_is_stopped_once_and_never_the_host_deleted(site):
     assert site.run(1, after=IDLE).hosts_stopped == ()
     assert site.ran["stop rack-2"] == 1
     assert site.run(2).hosts_started == ("rack-2",)
+
+
+def test_an_idle_worker_is_stopped_that_only_the_scheduler_knows(site, tmp_path):
+    """As with a node of the cloud: a node history that is begun anew knows nothing of it."""
+    site.run(1)
+    site.config["nodehistorydb"] = str(tmp_path / "new.db")
+    site.queue.idle = ["rack-1"]
+    site.run(0)
+    stopped = [site.run(0, after=after).hosts_stopped for after in (IDLE, 30)]
+    assert ("rack-1",) in stopped
 
 
 def test_no_more_hosts_are_drained_than_may_be_stopped(site):

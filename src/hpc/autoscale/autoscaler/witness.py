@@ -140,11 +140,11 @@ class Witness:
         identities = Identities(on_premises)
         return {str(node.name) for host in self.reading[1] for node in identities.might_be(host)}
 
-    def names_of_joined(self, nodes: Collection[Node]) -> set[str]:
-        """Names of those of the nodes, hosts on premises as well, that the scheduler knows."""
-        joined = self.joined
-        known = {str(node.name) for node in nodes if key_of(node) in joined}
-        return known | self.reported_on_premises(nodes)
+    def joined_among(self, nodes: Collection[Node]) -> list[Node]:
+        """Those of the nodes whose hosts the scheduler reports, or has reported; of hosts on
+        premises those that it reports."""
+        joined, on_premises = self.joined, self.reported_on_premises(nodes)
+        return [node for node in nodes if key_of(node) in joined or node.name in on_premises]
 
     def busy(self, nodes: Iterable[Node], reading: Reading | None = None) -> set[object]:
         """Keys of those of the nodes that have work by an answer, the first one unless it is
