@@ -442,6 +442,17 @@ def test_a_file_that_breaks_under_way_is_replaced(path, caplog):
     assert path.with_name(path.name + ".unknown").exists()
 
 
+def test_a_file_that_is_taken_away_under_way_is_begun_anew(path):
+    """What a daemon writes after that is where others look for it."""
+    with History(path) as history:
+        history.update([a_started_node("A")])
+        path.unlink()
+        history.update([a_started_node("B")])
+        assert set(history.read()) == {"B"}
+    with History(path) as another:
+        assert set(another.read()) == {"B"}
+
+
 def test_two_processes(path):
     """Processes that open and update one new file at the same time all succeed."""
     code = (

@@ -162,6 +162,13 @@ def is_corrupt(error: sqlite3.Error) -> bool:
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+def is_lost(error: sqlite3.Error) -> bool:
+    """True when the error says that the file is broken, or that another one is in its place, or
+    none, since it was opened."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code == sqlite3.SQLITE_READONLY_DBMOVED or is_corrupt(error)
+
+
 def _prepare(conn: sqlite3.Connection) -> sqlite3.Connection:
     # taken before looking, so that two processes cannot both find the file new
     conn.execute("BEGIN IMMEDIATE")

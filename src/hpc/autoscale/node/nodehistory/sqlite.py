@@ -21,7 +21,7 @@ from hpc.autoscale.node.nodehistory.dbfile import (
     NodeHistoryError,
     ids_are_true,
     initialize_db,
-    is_corrupt,
+    is_lost,
 )
 from hpc.autoscale.node.nodehistory.draining import Drain, read_drains, write_drains
 from hpc.autoscale.node.nodehistory.gone import GoneNodes
@@ -418,15 +418,16 @@ class SQLiteNodeHistory(NodeHistory):
         return {**found, **find(conn, others)} if others else found
 
     def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Do some work on the file; when the file proves to be broken, do it again on a new one."""
+        """Do some work on the file; when the file proves to be broken, or is not there any more, do
+        it again on a new one."""
         try:
             return work(self.conn)
         except sqlite3.Error as error:
-            if self.read_only or not is_corrupt(error):
+            if self.read_only or not is_lost(error):
                 raise NodeHistoryError(
                     f"node history {self.path}: {in_words(error, self.path)}"
                 ) from error
-            logging.warning("Node history %s is broken: %s", self.path, error)
+            logging.warning("Node history %s is broken, or gone: %s", self.path, error)
         self.conn.close()
         self.conn = self._open()
         try:
