@@ -249,6 +249,18 @@ def test_a_command_that_fails_is_reported_and_rests_and_stops_no_other(site):
     assert site.run(2, after=61).hosts_started == ("rack-1",)
 
 
+def test_a_clock_that_is_set_back_makes_no_host_rest_for_longer(site):
+    """A host of which a command failed tomorrow is started again once its rest is over."""
+    failing = site.host("rack-1", start=["false"])
+    site.config["on_premises"] = [failing]
+    clock.sleep(86400)
+    site.run(1, errors=["starting workers on premises: host rack-1: exit code 1"])
+    clock.use_mock_clock()
+    site.config["on_premises"] = [site.host("rack-1")]
+    assert site.run(1).hosts_started == ()
+    assert site.run(1, after=121).hosts_started == ("rack-1",)
+
+
 def test_a_command_has_a_deadline_and_so_have_its_children(site, tmp_path):
     """It is killed with its group; the others were not kept waiting."""
     pid = tmp_path / "pid"

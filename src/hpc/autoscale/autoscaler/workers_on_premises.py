@@ -60,7 +60,7 @@ class HostsOfPass:
         by_name = {str(node.name): node for node in nodes if self._is_commanded(node)}
         heard = [self._hosts[name] for name in by_name if name in reported]
         wanted = {name: node for name, node in by_name.items() if node.required}
-        if not (wanted or heard):
+        if not by_name:
             return []
 
         def is_missing(host: OnPremisesHost, state: HostState) -> bool:
@@ -68,6 +68,7 @@ class HostsOfPass:
             return host.name not in reported and not 0 <= age <= patience(wanted[host.name])
 
         def find() -> list[OnPremisesHost]:
+            self._workers.bring_back()
             if heard:
                 self._workers.note_heard(heard)
             due = self._workers.to_start([self._hosts[name] for name in wanted], is_missing)

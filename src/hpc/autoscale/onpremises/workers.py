@@ -161,6 +161,17 @@ class Workers:
         self._draw = draw or _drawn
         self._run = run or run_here
 
+    def bring_back(self) -> None:
+        """Rests that begin later than now, as after a clock that was set back, begin now: they
+        would go on until the clock has caught up."""
+        known = self._file.read()
+        rests = {name: state.backoff for name, state in known.items() if state.backoff is not None}
+        now = clock.time() if rests else 0.0
+        ahead = {name: each for name, each in rests.items() if each.failed_at > now}
+        self._file.write(
+            {n: replace(known[n], backoff=aged(each, now, _POLICY)) for n, each in ahead.items()}
+        )
+
     def to_start(
         self,
         hosts: Iterable[OnPremisesHost],
