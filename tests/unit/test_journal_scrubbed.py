@@ -146,6 +146,14 @@ def test_some_hosts_that_are_called_as_their_nodes(scrubbed):
     assert found == sorted(found) and {*names} & {*found} == {"htc-1"}
 
 
+def test_a_host_that_is_called_as_a_nodearray_begins(scrubbed):
+    """It stays before the nodes of that, as far as its name can tell."""
+    nodes = [a_node_record("gpu-large-1", Template="gpu-large", Hostname="ip-1")]
+    found = scrubbed(replace(a_pass_record(1, nodes), hosts=[{"hostname": "gpu"}]))
+    (host,) = found.hosts
+    assert "gpu" < host["hostname"] < "gpu-large-1"
+
+
 def test_what_is_said_of_many_jobs_is_looked_at_once(scrubbed, monkeypatch):
     """Names are looked for in each text once, however many jobs have it."""
     words, own = [], Aliases._word

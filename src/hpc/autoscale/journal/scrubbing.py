@@ -209,7 +209,8 @@ class Aliases:
             names = names | of_nodes
         names = set(filter(self._is_replaced, names))
         for name, alias in _stand_ins("host", names):
-            count = next(n for n in range(1, len(name) + 1) if not self._begins_a_node(name[:n]))
+            counts = range(1, len(name))
+            count = next((n for n in counts if not self._begins_a_node(name[:n])), len(name))
             yield name, f"{name[:count]}-{alias}"
 
     def _begins_a_node(self, text: str) -> bool:
