@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import json
 import random
+import socket
 import sys
 import zlib
 from dataclasses import replace
@@ -18,7 +19,7 @@ from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.ccbindings.errors import Throttled
 from hpc.autoscale.cli.scalelib import main
-from hpc.autoscale.errors import AutoscaleError, ConfigurationException
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException, one_line
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.nodequeue import NodeQueue
 from hpc.autoscale.job.schedulernode import SchedulerNode
@@ -559,6 +560,11 @@ def test_one_and_true_are_not_the_same(cluster, scheduler, tmp_path, capsys, as_
     [
         Throttled("http://x", 429, "slow down", 7.0, "wait"),
         OSError(28, "No space left on device"),
+        FileNotFoundError(2, "No such file or directory", "qstat"),
+        OSError(18, "Invalid cross-device link", "a", None, "b"),
+        socket.gaierror(-2, "Name or service not known"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        ExceptionGroup("both", [ValueError("one"), ValueError("two")]),
         KeyError("x"),
         type("TheirError", (Exception,), {})("theirs"),
     ],
@@ -567,6 +573,7 @@ def test_errors_are_made_again(error):
     """With their text, and what is asked of them; nothing is imported for it."""
     found = again(json.loads(json.dumps(as_json(error))))
     assert (type(found).__name__, str(found)) == (type(error).__name__, str(error))
+    assert one_line(found) == one_line(error)
     assert getattr(found, "retry_after", None) == getattr(error, "retry_after", None)
 
 

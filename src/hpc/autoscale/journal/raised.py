@@ -7,7 +7,7 @@ name of the type: nothing is imported that a journal names.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hpc.autoscale.ccbindings import errors as _of_clusters
@@ -17,28 +17,45 @@ _PLAIN = (str, int, float, bool, type(None))
 
 
 def as_json(error: BaseException) -> dict[str, Any]:
-    """An error: its type, its arguments as far as they are plain, its text, and its attributes."""
+    """An error: its type, its arguments as far as they are plain, its text, and its attributes.
+    `is_of_system`: whether it is an OSError, which types of others may be too."""
     return {
         "type": type(error).__name__,
+        "is_of_system": isinstance(error, OSError),
         "text": text_of(error),
-        "args": [each if isinstance(each, _PLAIN) else str(each) for each in error.args],
+        "args": [each if isinstance(each, _PLAIN) else str(each) for each in _arguments(error)],
         "known": {k: v for k, v in vars(error).items() if isinstance(v, _PLAIN)},
     }
 
 
+def _arguments(error: BaseException) -> tuple[Any, ...]:
+    """The arguments of an error; of one about files, their names are among them."""
+    if not isinstance(error, OSError) or error.filename is None or len(error.args) != 2:
+        return error.args
+    more = () if error.filename2 is None else (None, error.filename2)
+    return (*error.args, error.filename, *more)
+
+
 def again(found: Mapping[str, Any]) -> Exception:
     """The error once more."""
-    name = str(found["type"])
-    kind = _known().get(name)
-    error: Exception
-    if kind is None:
-        error = type(name, (Exception,), {})(str(found["text"]))
-    elif issubclass(kind, OSError):
-        error = kind(*found["args"])
-    else:
-        error = kind.__new__(kind)
-        error.args = tuple(found["args"])
+    name, text = str(found["type"]), str(found["text"])
+    kind = _known().get(name) or (OSError if found.get("is_of_system") else Exception)
+    error = _made(kind, found["args"])
+    if (type(error).__name__, text_of(error)) != (name, text):
+        kind = type(name, (type(error),), {"__str__": lambda self: text})
+        error = _made(kind, found["args"])
     vars(error).update(found["known"])
+    return error
+
+
+def _made(kind: type[Exception], arguments: Sequence[Any]) -> Exception:
+    if issubclass(kind, OSError):
+        return kind(*arguments)
+    try:
+        error = kind.__new__(kind)
+    except TypeError:  # such as a group of errors, which is none without its members
+        error = Exception()
+    error.args = tuple(arguments)
     return error
 
 
