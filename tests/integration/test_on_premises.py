@@ -225,12 +225,51 @@ def test_a_worker_at_work_is_not_stopped(site):
     site.queue.busy = ["rack-1", "rack-2"]
     for _ in range(3):
         assert site.run(0, after=IDLE).hosts_stopped == ()
-    site.queue.busy = []
+    site.queue.busy, site.queue.idle = [], ["rack-1", "rack-2"]
     site.run(0)
     site.queue.later = lambda: setattr(site.queue, "busy", ["rack-2"])
     stopped = [site.run(0, after=after).hosts_stopped for after in (IDLE, 30)]
     assert ("rack-1",) in stopped
     assert "stop rack-2" not in site.ran
+
+
+def minutes_of(site, count, jobs=0):
+    """The summaries of so many passes, one in each minute."""
+    return [site.run(jobs, after=60) for _ in range(count)]
+
+
+@pytest.mark.parametrize("left", [[], ["rack-1"]])
+def test_a_worker_that_the_scheduler_does_not_report_any_more_is_not_stopped(site, left):
+    """A scheduler in trouble answers without the hosts that it has, or with some of them."""
+    site.run(2)
+    site.queue.busy = ["rack-1", "rack-2"]
+    minutes_of(site, 2)
+    site.queue.busy = left
+    for summary in minutes_of(site, 8):
+        assert summary.hosts_stopped == ()
+        assert set(summary.missing) == {"rack-1", "rack-2"} - {*left}
+    site.queue.busy, site.queue.idle = [], ["rack-1", "rack-2"]
+    minutes_of(site, 8)
+    assert site.ran["stop rack-1"] == site.ran["stop rack-2"] == 1
+
+
+def test_hosts_that_are_down_keep_no_idle_node_of_the_cloud(site):
+    """That the scheduler does not report them says nothing of other nodes."""
+    site.run(3)
+    site.queue.idle = ["htc-1", "rack-1", "rack-2"]
+    minutes_of(site, 2)
+    site.queue.idle = ["htc-1"]
+    assert ("htc-1",) in [summary.deleted for summary in minutes_of(site, 8)]
+
+
+def test_the_host_of_a_worker_that_was_stopped_is_not_missed(site):
+    """Nor when it is started again, until it is reported again."""
+    site.run(2)
+    site.queue.idle = ["rack-1", "rack-2"]
+    minutes_of(site, 8)
+    assert site.ran["stop rack-1"] == site.ran["stop rack-2"] == 1
+    site.queue.idle = []
+    assert not any(summary.missing for summary in minutes_of(site, 2) + minutes_of(site, 2, jobs=2))
 
 
 def test_a_command_that_fails_is_reported_and_rests_and_stops_no_other(site):

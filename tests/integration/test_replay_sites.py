@@ -126,16 +126,17 @@ def test_passes_in_which_no_cluster_answers(clusters, tmp_path):
 
 
 class Site(GenericDriver):
-    """Jobs that take four cores each, and hosts that have work."""
+    """Jobs that take four cores each, hosts that have work, and hosts that have none."""
 
     def __init__(self):
         super().__init__("site")
-        self.wanted, self.busy = 0, []
+        self.wanted, self.busy, self.idle = 0, [], []
 
     def _read_jobs_and_nodes(self, config):
         hosts = [SchedulerNode(name, {"ncpus": 4}) for name in self.busy]
         for host in hosts:
             host.assign(f"job of {host.hostname}")
+        hosts += [SchedulerNode(name, {"ncpus": 4}) for name in self.idle]
         return [Job(f"j{i}", {"ncpus": 4}) for i in range(self.wanted)], hosts
 
 
@@ -166,6 +167,7 @@ def test_commands_of_hosts_on_premises_are_not_run_again(tmp_path, run, cluster,
     assert one(2).hosts_started == ("rack-1",)
     now.sleep(60)
     assert one(2, "rack-1").hosts_started == ()
+    site.idle = ["rack-1"]
     for _ in range(3):
         now.sleep(301)
         one(0)

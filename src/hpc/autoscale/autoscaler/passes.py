@@ -331,7 +331,7 @@ class Pass:
         """Hold the hosts of the reading against those that were reported before."""
         history, nodes = calculator.node_history, calculator.node_mgr.get_nodes()
         found = self._witness.compare(nodes, history)
-        self._facts.missing = self._witness.found.missing
+        self._facts.missing = self._witness.found.missing | self._witness.on_premises.missing
         self._facts.is_complete = found.is_complete
         self._facts.now = history.now()
         self.outcome["missing"] = node_names(n for n in nodes if key_of(n) in found.missing)
@@ -512,6 +512,7 @@ class Pass:
         drained = commanding.drain(
             self.driver, gate, hosts, "draining hosts", self.faults, self._leaving
         )
+        self._witness.give_up(drained, calculator.node_history)
         gate.facts.busy = None
         if drained:
             gate.facts.busy = self.faults.guard(

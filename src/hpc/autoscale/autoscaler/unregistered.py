@@ -57,7 +57,7 @@ class Unregistered:
         self._history = history
         self._elsewhere = {job.nodearray for job in jobs if isinstance(job, RequestJob)}
         known = self._witness.joined
-        is_heard = bool(known) and any(key_of(node) in known for node in nodes)
+        is_heard = bool(known) and any(node.managed and key_of(node) in known for node in nodes)
         if not (is_heard or self._elsewhere):
             return
         late = [each for each in self._late(nodes, known) if leaving.is_active(each)]

@@ -8,13 +8,14 @@ nodes. Nothing is read of the scheduler or decided here: the gate is told.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import busy_nodes, hosts_named
 from hpc.autoscale.autoscaler.reading import Reading, Readings
 from hpc.autoscale.backoff.holds import Holds
+from hpc.autoscale.hpctypes import READY_STATES
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities
@@ -52,13 +53,15 @@ def compare(
     hosts: Collection[SchedulerNode],
     reported_before: Collection[object],
     gone: Collection[str] = (),
+    counts: Callable[[Node], bool] = lambda node: node.managed and node.exists,
 ) -> Witnessed:
     """Hold the hosts of a reading against the nodes that were reported before. `gone`: ids of nodes
-    that there were before."""
+    that there were before; `counts`: which of the nodes have to be reported, without it those of
+    the cloud."""
     nodes = list(nodes)
     identities = Identities(nodes, gone)
     reported = {key_of(node) for host in hosts for node in identities.might_be(host)}
-    there = {key_of(node) for node in nodes if node.managed and node.exists}
+    there = {key_of(node) for node in nodes if counts(node)}
     known = there.intersection(reported_before)
     missing = known - reported
     few = max(1, int(len(known) * MISSING_SHARE))
@@ -79,16 +82,23 @@ def without_forgotten(found: Witnessed, seen: Mapping[str, Sighting], now: float
     return found._replace(missing=found.missing - forgotten)
 
 
+def runs_on_premises(node: Node) -> bool:
+    """Whether a node is a host on premises whose worker was started."""
+    return is_on_premises(node) and node.state in READY_STATES
+
+
 class Witness:
     """What the scheduler says of the nodes in one pass. `readings`: those of the loop, which
     outlive a pass; `found`: what was learnt when its first answer was held against the history;
     `gone`: ids of nodes that there were before; `expects_idle`: whether hosts without work are
-    reported, too. Where they are not, a host that is missing has none, and no node is missing."""
+    reported, too. Where they are not, a host that is missing has none, and no node is missing.
+    `on_premises`: what was learnt of the hosts on premises. They are missing one by one: that some
+    are down says nothing of the nodes of the cloud."""
 
     def __init__(self, readings: Readings, faults: Faults, expects_idle: bool = True) -> None:
         self.expects_idle = expects_idle
         self.reading: Reading = ([], [])
-        self.found = Witnessed(frozenset(), frozenset(), False)
+        self.found = self.on_premises = Witnessed(frozenset(), frozenset(), False)
         self.gone: Collection[str] = ()
         self._readings = readings
         self._faults = faults
@@ -101,21 +111,37 @@ class Witness:
 
     def compare(self, nodes: Iterable[Node], history: NodeHistory) -> Witnessed:
         """Hold the hosts of the first answer against those that were reported before. What is
-        returned has also the missing nodes that the scheduler has forgotten, `found` has not."""
+        returned has also the missing nodes that the scheduler has forgotten, and the hosts on
+        premises that are missing; `found` has not."""
+        nodes = list(nodes)
         seen = self._faults.guard("reading the node history", history.sightings) or {}
         before = {node_id for node_id, each in seen.items() if each.reported}
         self._reported_before = before | self._readings.reported
         gone = self._faults.guard("reading the node history", history.gone)
         self.gone = () if gone is None else gone
-        found = compare(nodes, self.reading[1], self._expected(self._reported_before), self.gone)
-        self.found = without_forgotten(found, seen, history.now())
-        return found
+        known, now = self._expected(self._reported_before), history.now()
+        found = compare(nodes, self.reading[1], known, self.gone)
+        self.found = without_forgotten(found, seen, now)
+        site = self._compare_on_premises(nodes, self.reading, known)
+        self.on_premises = without_forgotten(site, seen, now)
+        return found._replace(missing=found.missing | self.on_premises.missing)
 
     def compare_again(self, nodes: Iterable[Node], reading: Reading) -> Witnessed:
-        """Hold a second answer against the first one too; it is complete if both are."""
-        before = self._reported_before | (self.found.reported & self._readings.reported)
-        found = compare(nodes, reading[1], self._expected(before), self.gone)
-        return found._replace(is_complete=self.found.is_complete and found.is_complete)
+        """Hold a second answer against the first one too; it is complete if both are. What is
+        missing has hosts on premises among it."""
+        nodes = list(nodes)
+        heard = self.found.reported | self.on_premises.reported
+        before = self._expected(self._reported_before | (heard & self._readings.reported))
+        found = compare(nodes, reading[1], before, self.gone)
+        site = self._compare_on_premises(nodes, reading, before)
+        is_complete = self.found.is_complete and found.is_complete
+        return found._replace(missing=found.missing | site.missing, is_complete=is_complete)
+
+    def _compare_on_premises(
+        self, nodes: Iterable[Node], reading: Reading, before: Collection[object]
+    ) -> Witnessed:
+        there = [node for node in nodes if runs_on_premises(node)]
+        return compare(there, reading[1] if there else (), before, self.gone, runs_on_premises)
 
     def _expected(self, before: Collection[object]) -> Collection[object]:
         """The nodes of those reported before whose hosts an answer has to report."""
@@ -153,7 +179,8 @@ class Witness:
 
     def remember(self, history: NodeHistory) -> None:
         """Note in the history whose hosts were reported."""
-        reported, missing = self.found.reported, self.found.missing
+        site = self.on_premises
+        reported, missing = self.found.reported | site.reported, self.found.missing | site.missing
         if not self.found.is_complete:
             # nobody knows anything then, of hosts that it reports either
             reported, missing = frozenset(), frozenset(self._reported_before)
