@@ -300,6 +300,16 @@ def test_a_clock_that_is_set_back_makes_no_host_rest_for_longer(site):
     assert site.run(1, after=121).hosts_started == ("rack-1",)
 
 
+def test_jobs_that_wait_for_a_host_that_rests_are_told_which(site):
+    """Nothing runs on it and it is large enough, but its worker could not be started."""
+    site.config["on_premises"] = [site.host("rack-1", start=["false"]), site.host("rack-2")]
+    job = {"ncpus": 4, "nodearray": "on-premises"}
+    site.queue._read_jobs_and_nodes = lambda config: ([Job("j", job, iterations=2)], [])
+    site.run(2, errors=["starting workers on premises: host rack-1: exit code 1"])
+    said = [text for kind, text in site.run(2).details() if kind == "waits"]
+    assert len(said) == 1 and said[0].endswith("; rack-1 takes no work now")
+
+
 def test_a_command_has_a_deadline_and_so_have_its_children(site, tmp_path):
     """It is killed with its group; the others were not kept waiting."""
     pid = tmp_path / "pid"

@@ -52,7 +52,7 @@ from hpc.autoscale.packing.compound import Refusals
 from hpc.autoscale.packing.limits import NO_LIMIT, Limit
 from hpc.autoscale.packing.plan import Request
 from hpc.autoscale.packing.reject import Reject
-from hpc.autoscale.plaintext import in_words
+from hpc.autoscale.plaintext import in_words, shorten
 from hpc.autoscale.results import Result, SatisfiedResult
 from hpc.autoscale.results.verdicts import Stand
 from hpc.autoscale.shown import Shown
@@ -216,9 +216,20 @@ def _read(refused: Refused, why: WhyNot, known: Known) -> Found:
     facts = (without_codes(str(fact)) for fact in reject.facts)
     text = template.format(in_words(without_codes(sentence), LONGEST_TEXT), *facts)
     # nobody waits for the machines on premises where more of others can be had
-    rank = AFTER_LIMITS if code == "Busy" and refused.bucket.is_artificial else None
+    is_of_machines = code == "Busy" and refused.bucket.is_artificial
+    rank = AFTER_LIMITS if is_of_machines else None
+    text += _closed_among(refused.bucket) if is_of_machines else ""
     same = (reject.code,) if code == "NoAlternative" else (text, rank)
     return Found(code, same, text, rank=rank)
+
+
+def _closed_among(bucket: NodeBucket) -> str:
+    """What is to be added of the machines of a bucket that have no work and take none, as while a
+    host on premises rests."""
+    names = [str(node.name) for node in bucket.nodes if node.closed and not node.assignments]
+    if not names:
+        return ""
+    return f"; {shorten(names)} {'takes' if len(names) == 1 else 'take'} no work now"
 
 
 def _out_of_use(job: Job, node_mgr: NodeManager) -> Iterator[tuple[Found, NodeBucket | None]]:
