@@ -118,14 +118,28 @@ def test_a_damaged_file_is_an_error(store, tmp_path):
             act()
 
 
-def test_a_damaged_row_is_an_error(store):
-    """A wish that cannot be read is none for nothing."""
+@pytest.mark.parametrize(
+    "change",
+    [
+        "arrays = '[{'",
+        "arrays = '{}'",
+        "arrays = '[7]'",
+        """arrays = '[{"TargetCount": 1}]'""",
+        "arrays = 7",
+        "lapses_at = 'soon'",
+        "reported_at = x'00'",
+        "name = NULL",
+    ],
+)
+def test_a_damaged_row_is_an_error(store, change):
+    """A wish that cannot be read is none for nothing; the line says what to do."""
     store.replace(ONE, ["a"])
     with sqlite3.connect(store.path) as db:
-        db.execute("UPDATE request_sets SET arrays = '[{'")
+        db.execute(f"UPDATE request_sets SET {change}")
     db.close()
-    with pytest.raises(RequestStoreError, match="it is damaged"):
-        store.sets()
+    for look in (store.sets, store.check):
+        with pytest.raises(RequestStoreError, match=r"sets\.db: it is damaged .*move it away"):
+            look()
 
 
 def test_a_file_of_something_else_is_left_alone(store):

@@ -243,6 +243,15 @@ class SqliteFile:
                 for query, since in queries
             ]
 
+    def of_kinds(self, rows: list[Any], kinds: Sequence[Any]) -> list[Any]:
+        """These rows, whose columns have values of these kinds. The error of this class where one
+        has not: SQLite takes a text, or nothing, also where the table says a number."""
+        for row in rows:
+            for value, kind in zip(row, kinds, strict=False):
+                if not isinstance(value, kind):
+                    raise self.error(f"it is damaged (found {value!r} in a row): {self.REMEDY}")
+        return rows
+
     def _version(self, db: sqlite3.Connection) -> int:
         """0 for a file that is new; an error for one that is neither of this form nor of one that
         can be made of it."""

@@ -1,7 +1,7 @@
 """The SQLite file of request sets: one row for each set, replaced as a whole.
 
 A file that cannot be read is an error and never an empty answer: without it nobody knows which
-nodes are wanted. What is in the definitions is not looked at here.
+nodes are wanted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.requestsets.definitions import RequestError, read_arrays
 from hpc.autoscale.sqlitefile import SqliteFile
 
 KEPT_SECONDS = 86_400.0
@@ -70,13 +71,25 @@ class RequestStore(SqliteFile):
 
     def sets(self) -> list[RequestSet]:
         """All sets by name, also those that have lapsed; none where there is no file."""
-        rows = self.rows("SELECT name, reported_at, lapses_at, arrays FROM request_sets")
+        query = "SELECT name, reported_at, lapses_at, arrays FROM request_sets ORDER BY name"
+        rows = self.of_kinds(self.rows(query), (str, int | float, int | float, str))
+        return [RequestSet(n, at, until, self._arrays(n, text)) for n, at, until, text in rows]
+
+    def _arrays(self, name: str, text: str) -> Sequence[Mapping[str, Any]]:
+        """The definitions of a set, which can be read."""
         try:
-            return [
-                RequestSet(n, at, until, json.loads(text)) for n, at, until, text in sorted(rows)
-            ]
-        except (TypeError, ValueError) as error:
-            raise self.error(f"it is damaged ({error})") from error
+            arrays: Sequence[Mapping[str, Any]] = json.loads(text)
+            read_arrays(arrays)
+        except (ValueError, RecursionError, RequestError) as error:
+            raise self.error(
+                f"it is damaged (request set {name}: {error}): {self.REMEDY}"
+            ) from error
+        return arrays
+
+    def check(self) -> None:
+        """As of any file; its request sets can be read, too."""
+        super().check()
+        self.sets()
 
     def nodearrays(self) -> frozenset[str]:
         """The nodearrays that any set has ever named."""
