@@ -167,6 +167,31 @@ def test_a_file_that_is_damaged(path, content):
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("creates", "begun = 'now'"),
+        ("creates", "pid = x'00'"),
+        ("removals", "begun = 'now'"),
+        ("removals", "node_id = NULL"),
+        ("made", "count = 'x'"),
+        ("made", "begun = ''"),
+        ("made", "node_ids = x'00'"),
+    ],
+)
+def test_a_row_that_is_damaged(path, table, change):
+    """So is the file: the line names it, and says what to do."""
+    log = RequestLog(path, ids("a"))
+    log.begin()
+    log.begin_removal("r", "delete_nodes", [("1", "htc-1")])
+    log.note_made(requests.Made("b", "here", 1, frozenset("1"), clock.time()))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE {table} SET {change}")
+    for look in (requests.RequestFile(str(path)).check, lambda: getattr(log, table)):
+        with pytest.raises(RequestLogError, match=r"requests\.db: it is damaged .*move it away"):
+            look()
+
+
 def test_a_file_of_a_later_version(path):
     """It is left alone."""
     with closing(sqlite3.connect(path)) as db:

@@ -239,6 +239,25 @@ _MADE = (
 
 _WITH_TIMES = ("creates", "removals", "made")
 
+
+class _Kept(NamedTuple):
+    """How the rows of a table are asked for, of what kinds their columns are, and since which
+    version of the file there are any."""
+
+    query: str
+    kinds: tuple[Any, ...]
+    since: int = 1
+
+
+_OF_SENDER = (str, int, str, int | float)
+_CREATES = _Kept(f"SELECT {_SENDER}, request_id FROM creates ORDER BY rowid", (*_OF_SENDER, str))
+_REMOVALS = _Kept("SELECT * FROM removals ORDER BY rowid", (str, str, str, str, *_OF_SENDER, int))
+_LATELY_MADE = _Kept(
+    "SELECT request_id, place, count, node_ids, begun FROM made ORDER BY rowid",
+    (str, str, int, str, int | float),
+    since=2,
+)
+
 _CALLED_OFF = "called_off INTEGER NOT NULL DEFAULT 0"
 
 
@@ -271,15 +290,19 @@ class RequestFile(SqliteFile):
             clock_set.follow(db, _WITH_TIMES, Sender.here().boot)
             yield db
 
-    def with_times(self, query: str, since: int = 1) -> tuple[list[Any], float]:
-        """What `rows` finds, and by how many seconds the times in it have to be moved, since the
+    def with_times(self, kept: _Kept) -> tuple[list[Any], float]:
+        """The rows of a table, and by how many seconds the times in it have to be moved, since the
         clock was set."""
-        rows, booted = self.tables((query, since), (clock_set.QUERY, 4))
+        found, booted = self.tables((kept.query, kept.since), (clock_set.QUERY, 4))
+        rows = self.of_kinds(found, kept.kinds)
         return rows, clock_set.moved_by(booted, Sender.here().boot) if rows else 0.0
 
     def check(self) -> None:
-        """As of any file; so is the list of an earlier version beside it, which stays there."""
+        """As of any file; its rows can be read, too, and so can the list of an earlier version
+        beside it, which stays there."""
         super().check()
+        for kept in (_CREATES, _REMOVALS, _LATELY_MADE):
+            self.with_times(kept)
         _read_list(file_of(self.path).with_suffix(".json"))
 
 
@@ -346,8 +369,7 @@ class RequestLog:
     @property
     def creates(self) -> list[Sent]:
         """The creates whose outcome is unknown, whoever sent them."""
-        query = f"SELECT {_SENDER}, request_id FROM creates ORDER BY rowid"
-        rows, by = self._file.with_times(query)
+        rows, by = self._file.with_times(_CREATES)
         return [_sent(*row, by=by) for row in rows]
 
     @property
@@ -421,8 +443,7 @@ class RequestLog:
     @property
     def made(self) -> list[Made]:
         """What creates have made lately."""
-        query = "SELECT request_id, place, count, node_ids, begun FROM made ORDER BY rowid"
-        rows, by = self._file.with_times(query, since=2)
+        rows, by = self._file.with_times(_LATELY_MADE)
         found = [Made(i, at, n, frozenset(ids.split()), t + by) for i, at, n, ids, t in rows]
         return [each for each in found if not is_old(each)]
 
@@ -436,7 +457,7 @@ class RequestLog:
     @property
     def removals(self) -> list[Removal]:
         """The nodes of removals whose outcome is unknown, whoever sent them."""
-        rows, by = self._file.with_times("SELECT * FROM removals ORDER BY rowid")
+        rows, by = self._file.with_times(_REMOVALS)
         return [_removal(*row, by=by) for row in rows]
 
     def begin_removal(
