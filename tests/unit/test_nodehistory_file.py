@@ -22,6 +22,7 @@ from hpc.autoscale.node.nodehistory import (
     dbfile,
     initialize_db,
 )
+from hpc.autoscale.node.nodehistory.watching import Rhythm
 
 TESTS = str(Path(__file__).parents[1])
 OLD_TABLES = """
@@ -238,6 +239,35 @@ def test_odd_times_in_a_file(path, odd):
         history.update(nodes)
         history.at += 301
         assert sorted(history.idle()) == ["A", "B"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "sightings SET idle_passes = 'nonsense'",
+        "sightings SET idle_passes = 9e999",
+        "sightings SET missing_time = 'nonsense'",
+        "nodes SET delete_time = 'nonsense'",
+        "writers SET number = NULL",
+    ],
+)
+def test_odd_figures_in_a_file_end_no_pass(path, change):
+    """Nor do they make a node look idle, or as if it booted for long."""
+    nodes = [a_started_node("A"), a_started_node("B", "Acquiring")]
+    with History(path) as history:
+        history.cluster = "c"
+        history.update(nodes)
+        history.note_scheduler({"A"}, (), ())
+    with sqlite3.connect(path) as conn:
+        conn.execute(f"UPDATE {change}")
+    conn.close()
+    for at in (2000.0, 2060.0):
+        with History(path, at) as history:
+            history.rhythm, history.cluster = Rhythm(60.0), "c"
+            history.update(nodes)
+            history.note_scheduler((), {"A"}, ())
+            assert history.sightings()["A"].missing_time is not None
+            assert history.idle(300) == history.booting(300) == []
 
 
 def test_a_file_left_half_made_is_finished(path):

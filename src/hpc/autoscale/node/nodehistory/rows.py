@@ -55,7 +55,7 @@ def _record(row: Sequence[Any]) -> NodeRecord:
         moment(created, math.inf),
         moment(matched, math.inf),
         moment(ready, 0.0),
-        deleted,
+        None if deleted is None else moment(deleted, 0.0),
         bool(ignore),
     )
 

@@ -133,16 +133,21 @@ def note_cluster(conn: sqlite3.Connection, cluster: str) -> bool:
     from hashlib import sha256  # who only reads a history needs none
 
     mine = sha256(cluster.encode(errors="backslashreplace")).hexdigest()[:16]
-    last = dict(conn.execute("SELECT cluster, number FROM writers"))
+    rows = conn.execute("SELECT cluster, number FROM writers WHERE typeof(number) = 'integer'")
+    last: dict[str, int] = dict(rows)
     conn.execute("REPLACE INTO writers SELECT ?, MAX(number) FROM updates", (mine,))
     return mine in last and max(last.values()) > last[mine]
 
 
 def sightings(conn: sqlite3.Connection) -> dict[str, Sighting]:
-    """What was seen of each node."""
+    """What was seen of each node. Of figures that make no sense nothing was."""
     rows = conn.execute("SELECT node_id, idle_passes, reported, missing_time FROM sightings")
     return {
-        node_id: Sighting(int(passes or 0), bool(reported), missing)
+        node_id: Sighting(
+            passes if isinstance(passes, int) else 0,
+            bool(reported),
+            missing if isinstance(missing, int | float) else None,
+        )
         for node_id, passes, reported, missing in rows
     }
 
