@@ -1,5 +1,7 @@
 """Monitoring and autoscale plug-ins: states, their file, and the driver that is made of the two."""
 
+import sqlite3
+
 import pytest
 
 from hpc.autoscale import clock
@@ -229,6 +231,18 @@ def test_a_damaged_file(tmp_path):
     path.write_bytes(b"this is no database" * 100)
     with pytest.raises(StateLogError, match=r"it is damaged .*: move it away"):
         StateLog(str(path)).states(0)
+
+
+@pytest.mark.parametrize("change", ["jobs = '[{'", "jobs = '7'", "facts = '[]'", "jobs = x'00'"])
+def test_a_damaged_state(tmp_path, change):
+    """Is an error that says what to do, and no plug-in gets to see it."""
+    log = StateLog(str(tmp_path / "states.db"))
+    log.store(state(1.0))
+    with sqlite3.connect(log.path) as db:
+        db.execute(f"UPDATE states SET {change}")
+    db.close()
+    with pytest.raises(StateLogError, match=r"it is damaged .*: move it away"):
+        log.states(0)
 
 
 class TellingQueue(Queue):

@@ -51,10 +51,13 @@ class StateLog(SqliteFile):
     def states(self, since: float) -> Sequence[ClusterState]:
         """The states taken at `since` (unix seconds) or later, oldest first."""
         query = "SELECT taken_at, jobs, facts FROM states WHERE taken_at >= ? ORDER BY rowid"
+        rows = self.of_kinds(self.rows(query, (since,)), (int | float, str, str))
+        return [self._state(*row) for row in rows]
+
+    def _state(self, taken_at: float, *texts: str) -> ClusterState:
         try:
-            return [
-                ClusterState(taken_at, json.loads(jobs), json.loads(facts))
-                for taken_at, jobs, facts in self.rows(query, (since,))
-            ]
-        except (TypeError, ValueError) as error:
-            raise self.error(f"it is damaged ({error})") from error
+            jobs, facts = map(json.loads, texts)
+        except (ValueError, RecursionError) as error:
+            raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
+        self.of_kinds([(jobs, facts)], (list, dict))
+        return ClusterState(taken_at, jobs, facts)
