@@ -178,6 +178,16 @@ def test_keys_that_cannot_be_compared():
         arranged(odd, [offering(), offering(spot=True)])
 
 
+def test_a_policy_that_raises_is_named():
+    """A KeyError of its says nothing by itself."""
+
+    def by_zone(offering):
+        return {"eastus": 1}[offering.nodearray]
+
+    with pytest.raises(PolicyError, match=r"^order policy by_zone: KeyError: 'htc'$"):
+        arranged(by_zone, [offering()])
+
+
 class Named:
     """A policy that is an object."""
 

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, one_line
 
 RECENT_SECONDS = 3600.0
 """A capacity failure counts for an hour: autoscalers for Azure that retried after minutes met the
@@ -213,26 +213,19 @@ def checked(policy: object, name: str) -> OrderPolicy:
 
 def arranged(policy: OrderPolicy, offerings: Sequence[Offering]) -> list[int]:
     """The positions of offerings in the order in which they are to be asked; equals stay in order.
-    PolicyError when keys are not numbers, or not alike."""
-    keys = [_as_tuple(policy(offering), policy, offering) for offering in offerings]
-    for key, offering in zip(keys, offerings, strict=True):
-        if len(key) != len(keys[0]):
-            raise PolicyError(
-                f"{_name_of(policy)}: expected keys of one length, found {keys[0]} for"
-                f" {offerings[0]} and {key} for {offering}"
-            )
+    PolicyError when keys are not numbers, or not alike, and when the policy raises anything."""
+    name = f"order policy {getattr(policy, '__name__', type(policy).__name__)}"
+    keys: list[tuple[float, ...]] = []
+    for offering in offerings:
+        try:
+            key = policy(offering)
+        except Exception as error:
+            raise PolicyError(f"{name}: {one_line(error)}") from error
+        keys.append(key if isinstance(key, tuple) else (key,))
+        if not all(isinstance(part, (int, float)) and part == part for part in keys[-1]):
+            expected = f"a number or a tuple of numbers for {offering}, found {key!r}"
+            raise PolicyError(f"{name}: expected {expected}")
+        if len(keys[-1]) != len(keys[0]):
+            found = f"{keys[0]} for {offerings[0]} and {keys[-1]} for {offering}"
+            raise PolicyError(f"{name}: expected keys of one length, found {found}")
     return sorted(range(len(keys)), key=keys.__getitem__)
-
-
-def _as_tuple(key: object, policy: OrderPolicy, offering: Offering) -> tuple[float, ...]:
-    parts = key if isinstance(key, tuple) else (key,)
-    if not all(isinstance(part, (int, float)) and part == part for part in parts):
-        raise PolicyError(
-            f"{_name_of(policy)}: expected a number or a tuple of numbers for {offering},"
-            f" found {key!r}"
-        )
-    return parts
-
-
-def _name_of(policy: OrderPolicy) -> str:
-    return f"order policy {getattr(policy, '__name__', type(policy).__name__)}"
