@@ -7,7 +7,9 @@ import threading
 import pytest
 
 from hpc.autoscale import cli, clock
+from hpc.autoscale.errors import ConfigurationException
 from hpc.autoscale.weights import WeightsError, current_weights
+from hpc.autoscale.weights.providers import provider_named
 
 CONFIG = {"weights": {"provider": "slow", "regions": ["eastus"]}}
 
@@ -131,3 +133,18 @@ def test_mistakes_are_found_when_a_configuration_is_checked(tmp_path, capsys, se
     with pytest.raises(SystemExit):
         cli.main(["config", "--check", "-c", str(path)])
     assert said in capsys.readouterr().out
+
+
+def test_an_offered_provider_whose_import_fails_is_named(tmp_path, monkeypatch):
+    """Whatever its module raises."""
+    (tmp_path / "acme_weights.py").write_text("import os\nx = os.environ['ACME_NOT_SET']")
+    info = tmp_path / "acme_weights-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-weights\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hpc.autoscale.weights]\nacme = acme_weights:x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    said = (
+        r"weights: the provider 'acme' \(acme_weights:x\) cannot be had: KeyError: 'ACME_NOT_SET'"
+    )
+    with pytest.raises(ConfigurationException, match=said):
+        provider_named("acme")

@@ -34,6 +34,8 @@ nothing = None
 def plugin(tmp_path, monkeypatch):
     """An installed distribution that offers policies, good ones and others."""
     (tmp_path / "acme_order.py").write_text(MODULE)
+    (tmp_path / "acme_old.py").write_text("def policy(:")
+    (tmp_path / "acme_unset.py").write_text("import os\npolicy = os.environ['ACME_NOT_SET']")
     info = tmp_path / "acme_order-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-order\nVersion: 1.0\n")
@@ -45,6 +47,8 @@ def plugin(tmp_path, monkeypatch):
         "nothing = acme_order:nothing\n"
         "absent = acme_order:absent\n"
         "broken = acme_no_such_module:policy\n"
+        "old = acme_old:policy\n"
+        "unset = acme_unset:policy\n"
         "cheapest = acme_order:largest\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -111,7 +115,7 @@ def test_names_of_the_library_are_its_own(plugin):
     assert policy_named("cheapest") is cheapest
 
 
-@pytest.mark.parametrize("name", ["needy", "nothing", "absent", "broken"])
+@pytest.mark.parametrize("name", ["needy", "nothing", "absent", "broken", "old", "unset"])
 def test_an_offered_policy_that_cannot_be_had(plugin, name):
     """One line with its name and where it was looked for."""
     line = refused(configured_policy, {"packing": {"policy": name}})

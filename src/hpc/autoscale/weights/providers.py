@@ -17,7 +17,12 @@ from typing import Any, Protocol
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import AutoscaleError, ConfigurationException, did_you_mean
+from hpc.autoscale.errors import (
+    AutoscaleError,
+    ConfigurationException,
+    did_you_mean,
+    one_line,
+)
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.weights.scores import MANAGEMENT_URL, METADATA_URL, PlacementScores
 
@@ -159,10 +164,9 @@ def provider_named(name: object) -> WeightProvider:
     if isinstance(name, str) and name in offered.names:
         try:
             found = offered[name].load()
-        except (ImportError, AttributeError) as error:
-            raise ConfigurationException(
-                f"weights: the provider {name!r} ({offered[name].value}) cannot be had: {error}"
-            ) from error
+        except Exception as error:  # it is the code of others
+            said = f"{name!r} ({offered[name].value}) cannot be had: {one_line(error)}"
+            raise ConfigurationException(f"weights: the provider {said}") from error
         if not callable(found):
             raise ConfigurationException(f"weights: the provider {name!r} is no function")
         provider: WeightProvider = found

@@ -14,7 +14,7 @@ from functools import cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.errors import ConfigurationException, did_you_mean, one_line
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
@@ -23,7 +23,6 @@ from hpc.autoscale.packing.expr import UNBOUNDED
 from hpc.autoscale.packing.order import (
     Offering,
     OrderPolicy,
-    PolicyError,
     arranged,
     checked,
     declared,
@@ -75,10 +74,9 @@ def policy_named(name: object, where: str = "") -> OrderPolicy:
 def _loaded(offered: EntryPoint, where: str) -> OrderPolicy:
     try:
         return checked(offered.load(), offered.name)
-    except (ImportError, AttributeError, TypeError, PolicyError) as error:
-        raise ConfigurationException(
-            f"{where}the order policy {offered.name!r} ({offered.value}) cannot be had: {error}"
-        ) from error
+    except Exception as error:
+        said = f"{offered.name!r} ({offered.value}) cannot be had: {one_line(error)}"
+        raise ConfigurationException(f"{where}the order policy {said}") from error
 
 
 def offering_of(bucket: NodeBucket) -> Offering:
