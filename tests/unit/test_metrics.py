@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.deep_json import DEEP, TOO_DEEP
 from builders.failing_cloud import F4, a_site
 from builders.fake_scheduler import cluster, now, raising, run, scheduler
 from builders.site_commands import site_command as site_command
@@ -259,7 +260,7 @@ def test_a_health_file_that_is_none(tmp_path, content, run, files):
         ('{"last_good_pass": NaN}', "last_good_pass: nan"),
         ('{"last_good_pass": 1e400}', "last_good_pass: inf"),
         ("[]", "no object"),
-        ('{"nodes": ' + "[" * 100_000, "maximum recursion depth exceeded"),
+        (f'{{"nodes": {DEEP}', TOO_DEEP),
     ],
 )
 def test_a_probe_fails_where_the_health_file_is_none(tmp_path, capsys, content, found):
