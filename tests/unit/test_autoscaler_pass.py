@@ -107,6 +107,17 @@ def test_hosts_are_compared_once_when_somebody_else_makes_the_calculator(cluster
     assert len(compared) == 2
 
 
+@pytest.mark.parametrize("made_by", [own_calculator, new_calculator])
+def test_hosts_on_premises_are_no_lost_nodes(cluster, scheduler, made_by):
+    """A driver that forgets hosts whose node is not listed any more keeps them."""
+    compared = []
+    scheduler.validate_nodes = lambda hosts, nodes: compared.extend(n.name for n in nodes)
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    config["on_premises"] = [{"name": "rack-1", "resources": {"ncpus": 4}}]
+    Autoscaler(config, scheduler, new_calculator=made_by).run_once()
+    assert compared == ["rack-1"]
+
+
 @pytest.mark.parametrize("made_by", [own_calculator, defining_more, new_calculator])
 def test_what_the_scheduler_does_not_know_is_not_counted_for_another_job(scheduler, made_by):
     """A node that is ready and has no host yet comes last, however the calculator is made."""

@@ -50,6 +50,7 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
 from hpc.autoscale.onpremises.hosts import SECTION
+from hpc.autoscale.onpremises.listing import is_on_premises
 from hpc.autoscale.onpremises.workers import STATES_FILE
 from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.plaintext import shorten
@@ -99,7 +100,7 @@ def new_calculator(
         node_mgr = new_node_manager(config)
         hooks.ask(driver.preprocess_node_mgr, config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
-    validate(driver, scheduler_nodes, node_mgr.get_nodes(), node_mgr)
+    validate(driver, scheduler_nodes, node_mgr)
     requested = requested_jobs(config, driver.autoscale_home, node_mgr)
     prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
@@ -226,10 +227,8 @@ def _history(config: dict[str, Any], driver: SchedulerDriver) -> NodeHistory:
         return NodeHistoryAway(error)
 
 
-def validate(
-    driver: SchedulerDriver, hosts: list[SchedulerNode], nodes: list[Node], node_mgr: NodeManager
-) -> None:
-    """Let the driver compare the scheduler's nodes with CycleCloud's.
+def validate(driver: SchedulerDriver, hosts: list[SchedulerNode], node_mgr: NodeManager) -> None:
+    """Let the driver compare the scheduler's nodes with CycleCloud's, and with hosts on premises.
 
     It is not asked while nobody knows what nodes one of several clusters has, since it would take
     the hosts of these for lost. The gate is told of nodes that the driver calls failed: CycleCloud
@@ -238,6 +237,8 @@ def validate(
     if getattr(node_mgr.cluster_bindings, "never_read", ()):
         return
     gate = node_mgr.gate
+    # whoever has made the calculator may have taken in what only the scheduler knows
+    nodes = [node for node in node_mgr.get_nodes() if node.managed or is_on_premises(node)]
     failed = {key_of(node) for node in nodes if node.state == "Failed"}
     with clock.heard_by(None):  # what time the driver is told is no part of the journal
         hooks.validate(driver, hosts, list(nodes))

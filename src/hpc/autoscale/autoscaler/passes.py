@@ -349,8 +349,7 @@ class Pass:
             return []
         hosts = self._witness.reading[1]
         before = list(hosts)
-        nodes = [node for node in calculator.node_mgr.get_nodes() if node.managed]
-        learning.validate(self.driver, hosts, nodes, calculator.node_mgr)
+        learning.validate(self.driver, hosts, calculator.node_mgr)
         calculator.nodes_are_validated = True
         kept = set(map(id, hosts))
         return [host for host in before if id(host) not in kept]
