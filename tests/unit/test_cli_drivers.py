@@ -1,6 +1,7 @@
 """Which driver azscale works with."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,14 @@ def test_drivers_that_cannot_be_had(directory, spec, said):
     with pytest.raises(ConfigurationException, match=said) as error:
         load_driver(spec, "project", {}, directory)
     assert str(error.value).startswith("driver: ")
+
+
+@pytest.mark.parametrize(("module", "where"), [("queue", r"/queue\.py"), ("sys", "of Python")])
+def test_a_driver_whose_module_is_called_as_one_of_python(directory, module, where):
+    """It says which one was found in its place."""
+    Path(directory, f"{module}.py").write_text("class Mine: ...")
+    with pytest.raises(ConfigurationException, match=rf"{module} \(.*{where}.*\) has no class"):
+        load_driver(f"{module}:Mine", "project", {}, directory)
 
 
 def test_a_driver_that_cannot_be_made(directory):

@@ -172,8 +172,10 @@ def load_driver(
     if not callable(factory):
         module = sys.modules[module_name]
         known = [each for each in dir(module) if callable(getattr(module, each, None))]
+        # another one of that name may have been found first
+        found = f"module {module_name} ({getattr(module, '__file__', None) or 'of Python itself'})"
         raise ConfigurationException(
-            f"driver: module {module_name} has no class {name}{did_you_mean(name, known)}"
+            f"driver: {found} has no class {name}{did_you_mean(name, known)}"
         )
     if missing := getattr(factory, "__abstractmethods__", None):
         raise ConfigurationException(
