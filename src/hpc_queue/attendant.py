@@ -30,7 +30,8 @@ class Silence:
     """Who has been silent for how long, as seen by one observer.
 
     `lease`: seconds after which a silent worker is given up. Two looks that are further apart than
-    half of it do not count: nobody was watching, or the broker was away.
+    half of it do not count: nobody was watching, or the broker was away; nor does a second look
+    that is before the first, as after a clock was set back.
     """
 
     lease: float
@@ -41,7 +42,7 @@ class Silence:
     def look(self, workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
         """The workers that have been silent for the whole lease."""
         now = self.clock()
-        watched = self._last is not None and now - self._last <= self.lease / 2
+        watched = self._last is not None and 0 <= now - self._last <= self.lease / 2
         before = self._seen if watched else {}
         self._seen, self._last = {}, now
         silent = []

@@ -56,6 +56,19 @@ def test_time_that_nobody_watched_is_no_silence():
     assert names(found) == ["a"]
 
 
+def test_a_clock_that_is_set_back_keeps_no_silent_worker():
+    """It is given up when its lease is over, and not when the clock has caught up as well."""
+    clock = MockClock()
+    silence = Silence(30, clock.time)
+    silence.look(seen(a=1))
+    clock.now -= 3600
+    silence.look(seen(a=1))
+    for _ in range(5):
+        clock.sleep(6)
+        found = silence.look(seen(a=1))
+    assert names(found) == ["a"]
+
+
 def test_a_worker_that_was_restarted_under_its_name_is_another_one():
     clock = MockClock()
     silence = Silence(10, clock.time)

@@ -28,6 +28,9 @@ def site(redis_home, tmp_path, monkeypatch):
     """Makes a queue, a cluster and a loop of some keys of the definition `default`."""
     moment = clock.MockClock()
     monkeypatch.setattr(clock, "time", moment.time)
+    monkeypatch.setattr(
+        clock, "sleep", lambda seconds: setattr(moment, "now", moment.now + seconds)
+    )
     opened = []
 
     def make(**definition):
@@ -305,6 +308,21 @@ def test_a_node_that_is_gone_has_its_jobs_run_again_elsewhere(site):
     assert queue.store.workers() == []
     assert queue.store.job(job).counts[State.Waiting] == 1
     assert "is gone, runs again" in queue.store.history(job)[0][3]
+
+
+@pytest.mark.parametrize("jump", [3600, 86400, -3600])
+def test_a_clock_that_is_set_fails_no_node_whose_worker_is_about_to_begin(site, jump):
+    """Nor does it keep one without a worker for longer than `worker_timeout`."""
+    queue, cluster, loop = site()
+    queue.submit(a_spec())
+    (name,) = loop.run_once().created
+    cluster.assign_ip([name])
+    cluster.update_state("Ready", [name])
+    failed = []
+    for seconds in (15, 15, 15 + jump, 15, *[60] * 6):
+        clock.sleep(seconds)
+        failed.append(bool(loop.run_once().failed))
+    assert failed.index(True) in (7, 8)
 
 
 def test_what_is_foreseen_of_nodes_is_what_becomes_of_them(site):
