@@ -13,6 +13,7 @@ here is what follows from it for nodes.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from typing import Any
 
 from celery import Celery
@@ -94,6 +95,8 @@ class CeleryDriver(SchedulerDriver):
         self._unanswered: dict[str, float] = {}
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
+        # when workers were asked last, and how long it takes from one time to the next
+        self._asked, self._gap = inf, 0.0
 
     # -- reading
 
@@ -113,13 +116,27 @@ class CeleryDriver(SchedulerDriver):
 
         So a task that is fetched in between is missed once, and not counted twice.
         """
+        if not self._has_watched():
+            self._count_silence_anew()
         try:
             return self._read(config)
         except messages.BrokerError:
             # nobody can be heard without a broker, and workers take a while to come back to one
-            self._registry.count_silence_anew()
-            self._unanswered = dict.fromkeys(self._unanswered, clock.time())
+            self._count_silence_anew()
             raise
+
+    def _has_watched(self) -> bool:
+        """Whether the time since workers were asked last counts: not after the clock was set, or a
+        pause, as of the machine, that is long beside `worker_timeout` and the time between passes.
+        """
+        now, usual = clock.time(), self._gap
+        gap, self._asked = now - self._asked, now
+        self._gap = max(gap, usual / 2)  # some passes ask twice
+        return 0 <= gap <= max(self._registry.patience / 2, 2 * usual)
+
+    def _count_silence_anew(self) -> None:
+        self._registry.count_silence_anew()
+        self._unanswered = dict.fromkeys(self._unanswered, clock.time())
 
     def _read(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         needs = Settings.read(config.get("celery")).queues

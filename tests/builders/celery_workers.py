@@ -169,3 +169,12 @@ def look(driver: CeleryDriver) -> tuple[dict[str, int], dict[Hostname | None, Sc
     """Jobs by name, and nodes by hostname."""
     jobs, nodes = driver.read_jobs_and_nodes(CONFIG, force=True)
     return {job.name: job.iterations for job in jobs}, {node.hostname: node for node in nodes}
+
+
+def look_for(driver: CeleryDriver, seconds: float, now: clock.MockClock) -> Any:
+    """What is seen in the last of the passes of so many seconds, which are not far apart."""
+    found: Any = None
+    for _ in range(4):
+        now.now += seconds / 4
+        found = look(driver)
+    return found

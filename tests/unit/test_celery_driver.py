@@ -13,6 +13,7 @@ from builders.celery_workers import (
     driver,
     fetch,
     look,
+    look_for,
     node_of_worker,
     now,
     redis,
@@ -102,10 +103,37 @@ def test_a_worker_that_stays_silent_is_given_up(driver, workers, now):
     look(driver)
     workers.answers = []
     look(driver)
-    now.now += 61
-    assert look(driver)[1] == {}
+    assert look_for(driver, 61, now)[1] == {}
     workers.answers = [a_worker()]
     assert "htc-1" in look(driver)[1]
+
+
+def test_silence_counts_also_where_passes_are_rare(driver, workers, now):
+    """A pass for each worker_timeout, some of which ask twice."""
+    workers.answers = [a_worker()]
+    look(driver)
+    workers.answers = []
+    for _ in range(3):
+        look(driver)
+        now.now += 61
+    assert look(driver)[1] == {}
+
+
+@pytest.mark.parametrize("jump", [3600, 86400, -3600])
+def test_a_clock_that_is_set_gives_up_no_worker(driver, workers, now, jump):
+    """Nor a node that has no worker yet; and nothing stays for longer than worker_timeout."""
+    workers.answers = [a_worker("htc-1", held=["task"])]
+    look(driver)
+    workers.answers = []
+    new = node_of_worker("htc-2")
+    for seconds in (15, 15, 15 + jump, 15):
+        now.now += seconds
+        assert look(driver)[1]["htc-1"].assignments == {"task", UNKNOWN_WORK}
+        driver.validate_nodes([], [new])
+        assert new.state == "Ready"
+    assert look_for(driver, 60, now)[1] == {}
+    driver.validate_nodes([], [new])
+    assert new.state == "Failed"
 
 
 def test_while_the_broker_is_away_nobody_is_silent(driver, workers, now, app, monkeypatch):
@@ -130,8 +158,7 @@ def test_while_the_broker_is_away_nobody_is_silent(driver, workers, now, app, mo
         node = node_of_worker()
         driver.validate_nodes([], [node])
         assert node.state == "Ready"
-    now.now += 61
-    assert look(driver)[1] == {}
+    assert look_for(driver, 61, now)[1] == {}
     driver.validate_nodes([], [node])
     assert node.state == "Failed"
 
@@ -182,11 +209,11 @@ def test_workers_that_are_on_no_known_node_keep_silent_nodes(driver, workers, no
     """They may be those of the node, under a name that CycleCloud does not know. One that says that
     it is elsewhere is not."""
     workers.answers = [a_worker("10.0.0.7", node_id=""), a_worker("htc-2")]
-    look(driver)
-    for _ in range(2):
+    for _ in range(3):
+        look(driver)
         nodes = [node_of_worker("htc-1"), node_of_worker("htc-2")]
         driver.validate_nodes([], nodes)
-        now.now += 60
+        now.now += 30
     assert [node.state for node in nodes] == ["Ready", "Ready"]
     (said,) = [text for text in caplog.messages if "is kept" in text]
     assert said.endswith("say no NodeId and whose host is no node: 10.0.0.7")
