@@ -226,6 +226,21 @@ def test_ready_nodes_join_and_are_idle_once_they_are_hosts(site, simulator):
     assert site.stands()["nodes"] == {"idle": 2}
 
 
+def test_a_host_on_premises_whose_worker_is_not_started_rests(site):
+    """It is not idle, as one is whose worker waits for jobs; one that has work is busy."""
+    config = json.loads(site.path.read_text())
+    host = {"resources": {"ncpus": 4}, "start": ["true"], "stop": ["true"]}
+    config["on_premises"] = [{"name": name, **host} for name in ("rack-1", "rack-2")]
+    site.path.write_text(json.dumps(config))
+    assert site.stands()["nodes"] == {"resting": 2}
+    site.jobs(a=4)
+    site("autoscale")
+    site.jobs(["rack-1"])
+    assert site.stands()["nodes"] == {"idle": 1, "resting": 1}
+    site.jobs(["rack-1", "rack-2"], running={"b": "rack-2"})
+    assert site.stands()["nodes"] == {"idle": 1, "busy": 1}
+
+
 def test_what_is_only_planned_is_not_in_use(site):
     """Neither of a limit in cores nor of one in nodes, and the screen shows what a pass would
     fill."""

@@ -41,6 +41,7 @@ from hpc.autoscale.node.guards import AWAY, is_taken_back, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.node.pricing import is_paid_for, node_price
+from hpc.autoscale.onpremises.listing import OFF, is_on_premises
 from hpc.autoscale.packing.limits import NO_LIMIT
 from hpc.autoscale.plaintext import NAMED_AT_MOST, on_one_line
 from hpc.autoscale.redaction import redact
@@ -61,8 +62,9 @@ STATES = (
     "planned",
 )
 """What nodes are counted as. `joining`: ready, and no host of the scheduler yet; `resting`:
-deallocated, until a job needs them; `leaving`: drained, or told to stop; `planned`: the next pass
-wants them; `unknown`: of a cluster that does not answer."""
+deallocated, or hosts on premises without their worker, until a job needs them; `leaving`: drained,
+or told to stop; `planned`: the next pass wants them; `unknown`: of a cluster that does not
+answer."""
 
 JUDGED = 1_000
 """Of how many groups of jobs that wait for the same it is worked out why, the largest first: of
@@ -343,6 +345,8 @@ def _state(node: Node, noted: Noted) -> str:
         return "booting"
     if key_of(node) in noted.busy:
         return "busy"
+    if is_on_premises(node) and node.state == OFF:
+        return "resting"
     is_host = noted.hosts is None or not node.managed or key_of(node) in noted.hosts
     return "idle" if is_host else "joining"
 
