@@ -41,6 +41,21 @@ def test_values(value, expected):
     assert parse_timeout("some_timeout", 7, {"some_timeout": value}, HTC) == expected
 
 
+@pytest.mark.parametrize(
+    "value, expected",
+    [
+        ({"hpc": 1, "default": 2}, 1),
+        ({"hpc": 1, "hpc:64": 3, "default": 2}, 3),
+        ({"hpc": 0, "default": 2}, 7),
+        ({"": 1, "htc": 1, "default": 2}, 2),
+    ],
+)
+def test_groups_of_a_request_set_have_the_timeouts_of_their_nodearray(value, expected):
+    """Unless the array of their size has its own."""
+    group = SimpleNamespace(nodearray="hpc:64")
+    assert parse_timeout("some_timeout", 7, {"some_timeout": value}, group) == expected
+
+
 def test_without_a_node_the_default_entry_counts():
     """A nodearray is only looked up for a node."""
     assert parse_idle_timeout({"idle_timeout": {"htc": 1, "default": 2}}) == 2

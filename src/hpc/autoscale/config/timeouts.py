@@ -39,8 +39,10 @@ def parse_timeout(
 
     The value is a number, a number as text, or an object with such values by nodearray and for
     `default`, which counts where the nodearray is missing; an entry that is there and null, empty
-    or 0 means `default_value`. Parts of a second are dropped. ConfigurationException for anything
-    else and for a negative number; InvalidArgument for a configuration that is none.
+    or 0 means `default_value`. Groups of a request set, which are in an array such as `hpc:64`,
+    have the entry of `hpc` where they have none. Parts of a second are dropped.
+    ConfigurationException for anything else and for a negative number; InvalidArgument for a
+    configuration that is none.
     """
     try:
         value = config.get(timeout_key)
@@ -52,7 +54,8 @@ def parse_timeout(
     if not isinstance(value, Mapping):
         return _seconds(timeout_key, value)
     nodearray = node.nodearray if node is not None else "default"
-    name = nodearray if nodearray in value else "default"
+    grouped, _, _ = nodearray.rpartition(":")
+    name = next((each for each in (nodearray, grouped or nodearray) if each in value), "default")
     return _seconds(f"{timeout_key}.{name}", value[name]) if value.get(name) else default_value
 
 
