@@ -408,7 +408,7 @@ def test_what_is_remembered_of_gangs_may_be_lost_or_garbled(tmp_path):
         assert path.read_bytes().startswith(b"this is no")
 
 
-@pytest.mark.parametrize("column", ["nodearray", "size", "deadline", "others"])
+@pytest.mark.parametrize("column", ["job", "nodearray", "size", "deadline", "others"])
 def test_rows_that_make_no_sense_are_left_out(tmp_path, column):
     with short_site(tmp_path) as site:
         site.run()

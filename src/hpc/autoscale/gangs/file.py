@@ -171,6 +171,10 @@ def _place(row: Sequence[Any]) -> Place:
 
 
 def _is_placed(row: Sequence[Any]) -> bool:
+    try:
+        _job(row[0])
+    except UnicodeDecodeError:
+        return False
     return isinstance(row[0], bytes | str) and all(
         isinstance(text, str) for text in (*row[1:4], row[5])
     )
