@@ -66,6 +66,16 @@ def test_attributes_that_no_pass_could_read(site, key, wrong, said):
     assert site.nodes() == {"gpu": 1}
 
 
+def test_the_array_of_a_node_cannot_be_asked_for(site):
+    """As where a definition has the configuration of a node of another array: what was started for
+    it would be of that one, and others be started in its place again and again."""
+    autoscale.set("gpu", instancecount=1)
+    copied = {"autoscale": {"dynamic_array": "render"}}
+    with pytest.raises(autoscale.RequestError, match=r"autoscale\.dynamic_array is set by this"):
+        autoscale.update([{"Name": "gpu", "TargetCount": 2, "Configuration": copied}])
+    assert site.nodes() == {"gpu": 1}
+
+
 def test_instances(site):
     """Are nodes, whatever their cores."""
     autoscale.set("gpu", instancecount=5)

@@ -19,6 +19,9 @@ DEFAULT_NODEARRAY = "execute"
 
 _TARGETS = ("TargetCount", "TargetCoreCount")
 _GROUPS = ("TargetGroupCount", "GroupInstanceCount", "GroupCoreCount")
+MARK = "dynamic_array"
+"""The key of a node's configuration, under `autoscale`, that names its dynamic array."""
+
 WANTED_KEYS = (*_TARGETS, *_GROUPS, "IncludesJobs")
 """The keys that say how much is wanted; the others say what it is."""
 MOST_GROUPS = 10_000
@@ -133,11 +136,19 @@ def read_arrays(arrays: Any) -> tuple[ArrayRequest, ...]:
 
 
 def check_attributes(definition: Mapping[str, Any]) -> None:
-    """RequestError for attributes by which no pass could read the nodes."""
+    """RequestError for attributes by which no pass could read the nodes, or by which they would be
+    of another array than the one that they are started for."""
+    where = f"nodearray {definition['Name']}"
     try:
         check_of_nodes(definition)
     except ValueError as error:
-        raise RequestError(f"nodearray {definition['Name']}: {error}") from None
+        raise RequestError(f"{where}: {error}") from None
+    configuration = definition.get("Configuration") or {}
+    if MARK in (configuration.get("autoscale") or {}):
+        raise RequestError(
+            f"{where}: Configuration: autoscale.{MARK} is set by this library and cannot be asked"
+            " for"
+        )
 
 
 def check_arrays(

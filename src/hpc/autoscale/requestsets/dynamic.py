@@ -19,7 +19,7 @@ from hpc.autoscale.ccbindings.models import NodeCreationResult, NodeList
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.node.bucket import NodeDefinition
 from hpc.autoscale.node.limits import BucketLimits
-from hpc.autoscale.requestsets.definitions import merged, read_arrays
+from hpc.autoscale.requestsets.definitions import MARK, merged, read_arrays
 
 if TYPE_CHECKING:
     from hpc.autoscale.node.node import Node
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-MARK = "dynamic_array"
 _LONGEST_NAME = 50
 
 
