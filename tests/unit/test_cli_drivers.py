@@ -1,10 +1,12 @@
 """Which driver azscale works with."""
 
+import py_compile
 import sys
 from pathlib import Path
 
 import pytest
 
+from hpc.autoscale.autoscaler.faults import HookError
 from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.cli.drivers import load_driver
 from hpc.autoscale.errors import ConfigurationException, one_line_and_where
@@ -83,6 +85,14 @@ def test_a_driver_whose_module_is_called_as_one_of_python(directory, module, whe
     Path(directory, f"{module}.py").write_text("class Mine: ...")
     with pytest.raises(ConfigurationException, match=rf"{module} \(.*{where}.*\) has no class"):
         load_driver(f"{module}:Mine", "project", {}, directory)
+
+
+def test_a_driver_that_was_compiled_on_a_full_disk(directory):
+    """Python leaves a part of what it compiled, and never looks at the module again."""
+    compiled = Path(py_compile.compile(str(Path(directory, "driver_test_module.py"))))
+    compiled.write_bytes(compiled.read_bytes()[:100])
+    with pytest.raises(HookError, match="delete __pycache__ beside it"):
+        load_driver("driver_test_module:Bare", "project", {}, directory)
 
 
 def test_a_driver_that_cannot_be_made(directory):

@@ -213,7 +213,10 @@ def _module(spec: str, module_name: str, directory: str) -> Any:
     except AutoscaleError:
         raise
     except Exception as error:
-        raise HookError(f"driver: importing {module_name}: {with_type(error)}") from error
+        said = with_type(error)
+        if "marshal data" in said:
+            said += ": delete __pycache__ beside it, which was cut off, as on a full disk"
+        raise HookError(f"driver: importing {module_name}: {said}") from error
 
 
 def _arguments(factory: Any, project_name: str, config: Config) -> tuple[Any, ...]:
