@@ -11,6 +11,7 @@ import pytest
 
 from builders.fake_scheduler import IDLE, cluster, idle_cluster, now, run, scheduler
 from hpc.autoscale.ccbindings import new_cluster_bindings
+from hpc.autoscale.cli.plan_text import _lines_of_group, folded
 from hpc.autoscale.clock import MockClock
 from hpc.autoscale.errors import ReadOnlyModeException
 from hpc.autoscale.job.job import Job
@@ -220,13 +221,23 @@ def test_creates_are_those_after_limits_and_caps(look, scheduler):
 
 
 def test_nodes_that_go_are_drained_and_deleted(look, run, cluster, now):
-    """It is said for how long they were idle, and what would spare them."""
+    """It is said how long they were idle, and what would spare them: no timeout that is over."""
     idle_cluster(cluster, run, now, count=1)
     drained, deleted = look().changes
     assert (drained.action, deleted.action) == ("drain", "delete")
     assert (deleted.node, deleted.code, deleted.idle_seconds) == ("htc-1", "Idle", IDLE)
-    assert deleted.spared_by.endswith("an idle_timeout above 300 s")
+    assert deleted.spared_by.endswith(f"an idle_timeout above {IDLE} s")
     assert (drained.price_per_hour, deleted.price_per_hour) == (0.0, -F4)
+
+
+def test_nodes_that_were_idle_for_different_times_are_told_in_one(look, run, cluster, now):
+    """With what would spare all of them."""
+    idle_cluster(cluster, run, now, count=1)
+    deleted = look().changes[-1]
+    longer = replace(deleted, node="htc-2", idle_seconds=500.0, spared_by="a timeout above 500 s")
+    (group,) = folded([deleted, longer])
+    said = " ".join(text for _, text in _lines_of_group(group, 200)).split()
+    assert " ".join(said).endswith("min; what would spare it: a timeout above 500 s")
 
 
 def test_nodes_that_are_off_are_started(look, scheduler, cluster):

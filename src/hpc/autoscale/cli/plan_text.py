@@ -62,7 +62,7 @@ def folded(changes: Sequence[PlannedChange]) -> Iterator[list[PlannedChange]]:
     groups: dict[tuple[object, ...], list[PlannedChange]] = {}
     for row in without_moot(changes):
         own = row.jobs if row.action == "create" else row.reason
-        key = (row.action, row.bucket, row.code, own, row.spared_by)
+        key = (row.action, row.bucket, row.code, own)
         groups.setdefault(key, []).append(row)
     yield from groups.values()
 
@@ -104,7 +104,7 @@ def _price(group: Sequence[PlannedChange]) -> str:
 
 
 def _why(group: Sequence[PlannedChange]) -> str:
-    first = group[0]
+    first = max(group, key=lambda row: row.idle_seconds or 0.0)  # what spares it spares all
     idle = [row.idle_seconds for row in group if row.idle_seconds is not None]
     said = first.reason
     if idle:

@@ -78,12 +78,14 @@ class ReasonsOfPass:
             return Said("WantedAgain", "was on its way out, and is wanted again")
         why = self._facts.why.get(node.key, "idle")
         text, spared_by = _WORDS[why]
-        words = {
-            "idle_timeout": self._timeout("idle_timeout", DEFAULT_IDLE_TIMEOUT, node),
-            "boot_timeout": self._timeout("boot_timeout", DEFAULT_BOOT_TIMEOUT, node),
-        }
         since = self._since.get(node.key) if why in _WITHOUT_WORK else None
         idle = None if since is None else max(0.0, self._now - since)
+        idle_timeout = self._timeout("idle_timeout", DEFAULT_IDLE_TIMEOUT, node)
+        words = {
+            # one that is over already would not spare it
+            "idle_timeout": max(idle_timeout, int(idle or 0)),
+            "boot_timeout": self._timeout("boot_timeout", DEFAULT_BOOT_TIMEOUT, node),
+        }
         return Said(why.capitalize(), text.format(**words), idle, spared_by.format(**words))
 
     def _timeout(self, key: str, default: int, node: Seen) -> int:
