@@ -171,6 +171,7 @@ def test_records_have_the_fields_before_they_are_formatted():
         record.contexts  # noqa: B018
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_the_pid_is_right_after_a_fork():
     """A child shows its own process id."""
     reader, writer = os.pipe()

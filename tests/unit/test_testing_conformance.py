@@ -222,7 +222,7 @@ def test_without_the_extra_the_error_names_it(module, tmp_path):
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
+    assert done.stderr.splitlines()[-1].startswith(
         f"ModuleNotFoundError: hpc.autoscale.testing.conformance: {module} is missing:"
         " pip install 'hpc-autoscale[testing]'"
-    )
+    )  # from Python 3.15 on it guesses at other modules behind that
