@@ -208,7 +208,7 @@ class _Filling:
                 cell += np.minimum(at, self.cells) * self.strides[d]
             own, other = self.values[found], self.table[cell]
             middling = np.where(other > 0, np.minimum(own, other), own)
-            place = int(found[int((own + other + _MIDDLING * middling).argmax())])
+            place = int(found[int(np.argmax(own + other + _MIDDLING * middling))])
 
     def _take(self, number: int, units: dict[int, int]) -> None:
         pattern = tuple(sorted((int(self.index[place]), n) for place, n in units.items()))
