@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpc.autoscale.requestsets.definitions import RequestError, read_arrays
-from hpc.autoscale.requestsets.extending import completed
+from hpc.autoscale.requestsets.extending import (
+    DRIVERS_WISH,
+    DriversWish,
+    completed,
+    standing_sets,
+)
 from hpc.autoscale.requestsets.store import RequestSet
 
 
@@ -132,3 +137,20 @@ def test_what_is_recorded_can_be_read_and_said_again(first, second):
         again = completed(wish, name, [*sets, a_set(name, *made)])
         assert again == made
         sets.append(a_set(name, *made))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ({"Name": "htc", "TargetCount": -1}, r"arrays\[0\] \(htc\): TargetCount: expected a whole"),
+        (an_array("d"), "nodearray d: Extends: expected the nodearray that it is made of"),
+    ],
+)
+def test_a_mistake_in_what_a_driver_wants_names_the_driver(tmp_path, wanted, said):
+    """Nobody has reported anything, and a pass ends because of it."""
+    config = {
+        "requestsetsdb": str(tmp_path / "sets.db"),
+        DRIVERS_WISH: DriversWish("grid", lambda: [wanted]),
+    }
+    with pytest.raises(RequestError, match=f"^grid: wanted_arrays: {said}"):
+        standing_sets(config, "")

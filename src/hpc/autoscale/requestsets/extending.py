@@ -68,9 +68,13 @@ def standing_sets(config: Mapping[str, Any], home: str) -> list[RequestSet]:
         raise AutoscaleError(f"{name}: wanted_arrays: {type(error).__name__}: {error}") from error
     if not wanted:
         return sets
-    read_arrays(wanted)
     others = [one for one in sets if one.name != name]
-    return [*others, RequestSet(name, now, now + 1, completed(wanted, name, others))]
+    try:
+        read_arrays(wanted)
+        arrays = completed(wanted, name, others)
+    except RequestError as error:
+        raise RequestError(f"{name}: wanted_arrays: {error}") from error
+    return [*others, RequestSet(name, now, now + 1, arrays)]
 
 
 def completed(
