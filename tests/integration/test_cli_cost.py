@@ -154,6 +154,7 @@ def test_the_last_day_unless_asked_otherwise(azscale, server):
     ("argv", "said"),
     [
         (["--start", "soon"], "--start: expected a time in ISO-8601, found 'soon'"),
+        (["--end", "9999-12-31T23:00-02:00"], "--end: expected a time in ISO-8601, found '9999"),
         (["--start", "2026-02-01", "--end", "2026-01-01"], "expected a start before the end"),
     ],
 )

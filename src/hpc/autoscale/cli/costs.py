@@ -115,9 +115,9 @@ def _moment(text: str | None, option: str) -> datetime | None:
         return None
     try:
         given = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
+    except (ValueError, OverflowError):  # the latter for what is in no year in UTC
         raise CommandLineError(f"{option}: expected a time in ISO-8601, found {text!r}") from None
-    return given.replace(tzinfo=UTC) if given.tzinfo is None else given.astimezone(UTC)
 
 
 def _total(
