@@ -635,9 +635,10 @@ def test_a_wrong_command(site, args, said, code):
     assert site.sets() == {}
 
 
-def test_a_file_that_is_no_json(site):
+@pytest.mark.parametrize("text", ["[", "[" * 100_000])
+def test_a_file_that_is_no_json(site, text):
     """Is named."""
-    (site.home / "x.json").write_text("[")
+    (site.home / "x.json").write_text(text)
     site("request", f"--file={site.home / 'x.json'}", code=1)
     assert "expected a JSON list of definitions" in site.errors
 

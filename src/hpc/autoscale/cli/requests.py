@@ -159,7 +159,7 @@ def _read(file: str) -> Any:
             return json.load(stream)
     except OSError as error:
         raise AutoscaleError(f"{file}: {unreadable(error)}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise AutoscaleError(f"{file}: expected a JSON list of definitions: {error}") from error
 
 
