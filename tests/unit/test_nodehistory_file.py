@@ -270,6 +270,17 @@ def test_odd_figures_in_a_file_end_no_pass(path, change):
             assert history.idle(300) == history.booting(300) == []
 
 
+def test_a_node_that_is_gone_without_an_id_is_none(path):
+    """A row that is damaged is no node to look for."""
+    with History(path) as history:
+        history.update([a_started_node("A"), a_started_node("B")])
+        history.update([])
+        with sqlite3.connect(path) as conn:
+            conn.execute("UPDATE nodes SET node_id = NULL WHERE node_id = 'A'")
+        conn.close()
+        assert (list(history.gone()), len(history.gone())) == (["B"], 1)
+
+
 def test_a_file_left_half_made_is_finished(path):
     """The old program could leave tables without a version; they are taken as they are."""
     old_file(path, [("a", "h", None, 1.0, 1.0, 1.0, None, 0)], version=None)

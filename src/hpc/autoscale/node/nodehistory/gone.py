@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Protocol
 
-_GONE = "FROM nodes WHERE delete_time IS NOT NULL"
+_GONE = "FROM nodes WHERE delete_time IS NOT NULL AND typeof(node_id) = 'text'"
 
 
 class Runs(Protocol):
