@@ -8,7 +8,7 @@ import pytest
 from builders.nodes import a_manager, an_htc_cluster
 from builders.replies import a_record
 from hpc.autoscale import clock
-from hpc.autoscale.backoff import law
+from hpc.autoscale.backoff import law, subjects
 from hpc.autoscale.backoff.causes import FailureKind
 from hpc.autoscale.backoff.file import BackoffFile, Boot
 from hpc.autoscale.backoff.holds import Holds
@@ -224,12 +224,15 @@ def test_rows_that_make_no_sense_are_left_out_of_the_file(tmp_path):
     """A value that no pass has written is no error of each pass; the other rows are read."""
     file = BackoffFile(str(tmp_path / "backoff.db"))
     boots = {name: Boot(5.0, up_at="htc") for name in ("good", "bad", "half")}
-    file.write({}, boots, {"good": 6.0, "bad": 7.0})
+    rests = {subjects.node(name): failing(FailureKind.BOOT, 1000.0) for name in ("good", "bad")}
+    file.write(rests, boots, {"good": 6.0, "bad": 7.0})
     with closing(sqlite3.connect(file.path)) as db, db:
         db.execute("UPDATE boots SET since = 'x' WHERE node_id = 'bad'")
         db.execute("UPDATE boots SET empty_since = x'ff' WHERE node_id = 'half'")
         db.execute("UPDATE sent SET since = 'soon' WHERE request_id = 'bad'")
+        db.execute("UPDATE backoffs SET delay = 9e999 WHERE subject LIKE '%bad%'")
     found = file.read()
+    assert found.backoffs.keys() == {subjects.node("good")}
     assert (found.boots.keys(), found.sent) == ({"good", "half"}, {"good": 6.0})
     assert found.boots["half"] == Boot(5.0, up_at="htc")
 

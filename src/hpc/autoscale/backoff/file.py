@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -150,7 +151,7 @@ def _backoff(cause: object, *row: Any) -> Backoff | None:
     is_number = all(isinstance(t, int | float) for t in (failed_at, delay, until))
     is_count = all(isinstance(n, int) and n >= 0 for n in (level, streak, passed))
     found = _CAUSES.get(cause)
-    if found is None or not is_number or not is_count or delay < 0:
+    if found is None or not is_number or not is_count or not 0 <= delay < math.inf:
         return None
     level = min(level, MAX_LEVEL)
     return Backoff(found, str(message), failed_at, level, streak, delay, until, passed)
