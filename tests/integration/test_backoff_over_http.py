@@ -30,6 +30,21 @@ def test_a_size_without_capacity_makes_room_for_the_next_one_in_the_next_pass(tm
         assert summary.errors == ()
 
 
+def test_a_server_in_trouble_makes_nothing_rest(tmp_path):
+    """An answer of 500 says nothing of a bucket: each pass asks once, says so, and the first one
+    that gets an answer has its nodes."""
+    with a_site(tmp_path, TWO_SIZES) as site:
+        site.simulator.faults.add("status", status=500, endpoint="create_nodes", times=3)
+        site.want(3)
+        for _ in range(3):
+            summary = site.run()
+            assert "HTTP 500" in str(summary.errors[0])
+            assert site.made().total() == 0
+            site.wait(60)
+        assert site.run().errors == ()
+        assert site.made() == {f"htc/{F2}": 3}
+
+
 def test_what_rested_is_tried_with_a_single_node(tmp_path):
     """When the rest is over, one node is asked for, however many are wanted."""
     with a_site(tmp_path, {"htc": {"machine_types": [F2]}}, {"capacity": {F2: 0}}) as site:
