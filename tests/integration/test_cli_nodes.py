@@ -674,11 +674,13 @@ def test_a_terminated_cluster_gets_no_node_by_hand(grid):
 
 
 def test_nodes_that_do_not_drain_are_left_alone(two_nodes):
-    """And named."""
+    """And named; a script sees by the exit code that not all went."""
     two_nodes.scheduler.refuses = {"htc-2"}
-    out = two_nodes("delete_nodes", "-N", "htc-2")
-    assert "Deleting" not in out
-    assert "htc-2" in two_nodes.errors
+    two_nodes.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
+    two_nodes.scheduler.hosts.append(SchedulerNode("host-3", {}))
+    out = two_nodes("delete_nodes", "-N", "htc-2,htc-3", code=1)
+    assert "Deleting the following nodes:\n    Node(htc-3," in out
+    assert "left alone, as still draining: htc-2 (Ready)" in two_nodes.errors
     assert two_nodes.cluster.nodes["htc-2"].target_state == "Started"
 
 
@@ -686,6 +688,16 @@ def test_all_nodes(two_nodes):
     """Are meant by *."""
     two_nodes("delete_nodes", "-N", "*", "--force")
     assert {node.target_state for node in two_nodes.cluster.nodes.values()} == {"Terminated"}
+
+
+def test_nodes_that_a_driver_does_not_remove_are_named(two_nodes, monkeypatch):
+    """As those that it does not let in."""
+    two_nodes.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
+    two_nodes.scheduler.hosts.append(SchedulerNode("host-3", {}))
+    monkeypatch.setattr(type(two_nodes.scheduler), "handle_post_delete", lambda _, nodes: nodes[:1])
+    out = two_nodes("remove_nodes", "-N", "htc-2,htc-3", code=1)
+    assert "Removed the following nodes from grid:\n    Node(htc-2," in out
+    assert "the driver did not remove htc-3 (Ready)" in two_nodes.errors
 
 
 def test_removing_nodes_leaves_them_running(two_nodes):

@@ -113,9 +113,7 @@ class NodeCommands(CommandLine):
         joined = hooks.ask_for_nodes(driver.add_nodes_to_cluster, nodes, *permanent)
         print("Joined the following nodes:")
         _print_indented(joined)
-        keys = set(map(key_of, joined))
-        left = [f"{node.name} ({node.state})" for node in nodes if key_of(node) not in keys]
-        if left:
+        if left := _others(nodes, joined):
             raise AutoscaleError(f"the driver did not let in {', '.join(left)}")
 
     def delete_nodes_parser(self, parser: ArgumentParser) -> None:
@@ -178,23 +176,23 @@ class NodeCommands(CommandLine):
             _confirm(doing, hostnames, node_names, calculator.node_mgr, len(nodes))
         read_before = Readings()
         read_before.remember(hooks.read(driver, config), hooks.ask(driver.reading_stamp))
-        leaving = self._drain(driver, nodes, force)
-        spared: list[str] = []
-        refused = ""
+        leaving, left = self._drain(driver, nodes, force)
         if leaving and not force:
             leaving, spared = self._look_again(config, driver, calculator, read_before, leaving)
+            left += [f"left alone, and drained: {'; '.join(spared)}"] if spared else []
         if do_delete and leaving:
             leaving, refused = _delete(driver, calculator, leaving)
+            left += [f"some nodes could not be deleted: {refused}"] if refused else []
         if permanent:
             self._node_history(config).mark_ignored(leaving)
         removed = hooks.ask_for_nodes(driver.handle_post_delete, leaving)
         place = self._place_of_nodes()
         print(f"Removed the following nodes{place and f' from {place}'}:")
         _print_indented(removed)
-        if spared:
-            raise AutoscaleError(f"left alone, and drained: {'; '.join(spared)}")
-        if refused:
-            raise AutoscaleError(f"some nodes could not be deleted: {refused}")
+        if not do_delete and (kept := _others(leaving, removed)):
+            left.append(f"the driver did not remove {', '.join(kept)}")
+        if left:
+            raise AutoscaleError("; ".join(left))
 
     def _place_of_nodes(self) -> str:
         """What nodes are removed from, in words for the user; empty where there is no scheduler."""
@@ -225,18 +223,18 @@ class NodeCommands(CommandLine):
                 f"node {node.name} {text} (--force to do it nevertheless) [{code}]"
             )
 
-    def _drain(self, driver: SchedulerDriver, nodes: list[Node], force: bool) -> list[Node]:
-        """Drain nodes; the result is those that may go, which are all of them with `force`."""
+    def _drain(
+        self, driver: SchedulerDriver, nodes: list[Node], force: bool
+    ) -> tuple[list[Node], list[str]]:
+        """Drain nodes; those that may go, which are all of them with `force`, and a sentence about
+        others."""
         drained = hooks.ask_for_nodes(driver.handle_draining, nodes)
         print("Drained the following nodes:")
         _print_indented(drained)
         if force:
-            return nodes
-        ready = {id(node) for node in drained}
-        busy = [node.name for node in nodes if id(node) not in ready]
-        if busy:
-            warn("Still draining, and therefore left alone: %s", ", ".join(busy))
-        return drained
+            return nodes, []
+        busy = _others(nodes, drained)
+        return drained, [f"left alone, as still draining: {', '.join(busy)}"] if busy else []
 
     def _look_again(
         self,
@@ -394,6 +392,12 @@ def _refuse_kept(nodes: Sequence[Node]) -> None:
                 f"node {node.name} is to be kept alive, and CycleCloud does not delete such nodes,"
                 " also not with --force: clear KeepAlive of the node first [KeepAlive]"
             )
+
+
+def _others(nodes: Iterable[Node], done: Iterable[Node]) -> list[str]:
+    """Names and states of the nodes that are not among these."""
+    keys = set(map(key_of, done))
+    return [f"{node.name} ({node.state})" for node in nodes if key_of(node) not in keys]
 
 
 def _delete(
