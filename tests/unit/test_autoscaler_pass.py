@@ -10,7 +10,7 @@ import pytest
 from builders.fake_scheduler import cluster, idle_cluster, now, raising, run, scheduler
 from builders.nodes import a_planned_node, an_htc_cluster, names
 from hpc.autoscale import results
-from hpc.autoscale.autoscaler import Autoscaler, Reporter
+from hpc.autoscale.autoscaler import Autoscaler, Reporter, commanding
 from hpc.autoscale.autoscaler.faults import Faults
 from hpc.autoscale.autoscaler.learning import new_calculator
 from hpc.autoscale.autoscaler.reading import Readings
@@ -86,6 +86,29 @@ def test_the_order_that_drivers_rely_on(run, scheduler):
         "add_nodes_to_cluster",
         "handle_post_join_cluster",
     ]
+
+
+class Compared(str):
+    """A name that counts how often it is held against another one."""
+
+    times = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        Compared.times += 1
+        return str(self) == other
+
+
+def test_names_of_nodes_that_join_are_looked_up(cluster, scheduler, monkeypatch):
+    """And not held against those of all nodes, of which there may be thousands."""
+    every = [f"htc-{number}" for number in range(1, 9)]
+    for name in every:
+        cluster.add_node(name, "htc", state="Ready", hostname=name)
+    scheduler.hosts = [a_host(name) for name in every[1:]]
+    monkeypatch.setattr(commanding, "join", lambda *_: tuple(map(Compared, every)))
+    config = {"cluster_name": "clusty", "_mock_bindings": cluster}
+    assert Autoscaler(config, scheduler).run_once().newly_joined == ("htc-1",)
+    assert Compared.times <= len(every)
 
 
 def test_hosts_are_compared_once_when_somebody_else_makes_the_calculator(cluster, scheduler):

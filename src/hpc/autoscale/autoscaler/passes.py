@@ -414,7 +414,7 @@ class Pass:
         with self.steps.doing("join"):
             self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
             joined = commanding.join(self.driver, existing, self.faults)
-            known = node_names(self._witness.joined_among(existing))
+            known = {node.name for node in self._witness.joined_among(existing)}
             new = tuple(name for name in joined if name not in known)
             self.outcome.update(joined=joined, newly_joined=new)
             self._unregistered.note_waited_for(existing, self.driver, joined)
