@@ -253,6 +253,16 @@ def test_a_worker_that_the_scheduler_does_not_report_any_more_is_not_stopped(sit
     assert site.ran["stop rack-1"] == site.ran["stop rack-2"] == 1
 
 
+def test_it_is_said_of_how_many_hosts_some_are_missing(site, caplog):
+    """Those that the scheduler reports count, too."""
+    site.run(2)
+    site.queue.idle = ["rack-1", "rack-2"]
+    minutes_of(site, 1)
+    site.queue.idle = ["rack-1"]
+    minutes_of(site, 1)
+    assert "the scheduler reports no host of 1 of 2 nodes, and did before" in caplog.text
+
+
 def test_hosts_that_are_down_keep_no_idle_node_of_the_cloud(site):
     """That the scheduler does not report them says nothing of other nodes."""
     site.run(3)

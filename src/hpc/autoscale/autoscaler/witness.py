@@ -112,7 +112,7 @@ class Witness:
     def compare(self, nodes: Iterable[Node], history: NodeHistory) -> Witnessed:
         """Hold the hosts of the first answer against those that were reported before. What is
         returned has also the missing nodes that the scheduler has forgotten, and the hosts on
-        premises that are missing; `found` has not."""
+        premises; `found` has not."""
         nodes = list(nodes)
         seen = self._faults.guard("reading the node history", history.sightings) or {}
         before = {node_id for node_id, each in seen.items() if each.reported}
@@ -124,7 +124,10 @@ class Witness:
         self.found = without_forgotten(found, seen, now)
         site = self._compare_on_premises(nodes, self.reading, known)
         self.on_premises = without_forgotten(site, seen, now)
-        return found._replace(missing=found.missing | self.on_premises.missing)
+        return found._replace(
+            reported=found.reported | site.reported,
+            missing=found.missing | self.on_premises.missing,
+        )
 
     def compare_again(self, nodes: Iterable[Node], reading: Reading) -> Witnessed:
         """Hold a second answer against the first one too; it is complete if both are. What is
