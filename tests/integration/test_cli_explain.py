@@ -634,6 +634,23 @@ def test_a_host_that_is_started_again_is_one_that_a_job_starts_on(azscale):
         assert azscale("explain", "17").startswith("Job 17 will start at the next pass on rack-1")
 
 
+def test_a_host_on_premises_that_is_missing_is_not_said_to_be_deleted(azscale):
+    """Nobody ever deletes it: its worker is what would go, and stays."""
+    commands = {"start": ["true"], "stop": ["true"]}
+    hosts = [{"name": "rack-1", "resources": {"ncpus": 4}, **commands}]
+    with azscale.at(on_premises=hosts, idle_timeout=60) as site:
+        site.new_jobs = lambda: [Job("17", {"ncpus": 4})]
+        site.run()
+        site.new_jobs, site.new_hosts = list, lambda: [SchedulerNode("rack-1", {"ncpus": 4})]
+        site.run()
+        site.new_hosts = list
+        site.wait(61)
+        site.run()
+        site.wait(61)
+        said = "its worker is not stopped now: the scheduler has reported its host before"
+        assert f"is Ready: {said}" in azscale("explain", "rack-1")
+
+
 def test_where_nothing_can_be_looked_at(azscale):
     """It is not said to be a job, unless somebody says so: a name may be one of a node."""
     with azscale.at() as site:

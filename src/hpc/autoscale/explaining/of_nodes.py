@@ -149,13 +149,14 @@ def _goes(fate: Fate) -> bool:
 def _what_keeps(node: Node, fate: Fate) -> Iterator[Cause]:
     """Why a node stays, beside having work."""
     told = {"HasJobs"} if node.assignments else {"KeepAlive"} if node.keep_alive else set()
+    goes = "its worker is not stopped" if is_on_premises(node) else "it is not deleted"
     for refusal in fate.refusals:
         if refusal.code not in told:
             told.add(refusal.code)
-            done = "started" if refusal.command == "start" else "deleted"
+            what = "it is not started" if refusal.command == "start" else goes
             why = refusal.text
             why = f"it {why}" if why.startswith(_VERBS) else why
-            yield Cause(refusal.code, f"it is not {done} now: {why}", nearness=1)
+            yield Cause(refusal.code, f"{what} now: {why}", nearness=1)
     if fate.is_left:
         text = (
             "it is not deleted now: others like it were told that they may stop, and it is wanted"
