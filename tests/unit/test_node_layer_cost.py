@@ -7,11 +7,14 @@ import pytest
 
 from builders.hosts import no_name_service as no_name_service
 from builders.nodes import a_manager, an_htc_cluster
+from hpc.autoscale.autoscaler.learning import add_jobs
+from hpc.autoscale.gangs.gathering import Gangs
 from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.node import UnmanagedNode
 from hpc.autoscale.node.nodehistory import NullNodeHistory
+from hpc.autoscale.regions import share_out
 
 N = 150
 
@@ -133,6 +136,26 @@ def defaults_after_nodes(count):
     return lambda: calculator.node_mgr.add_default_resource({}, "gold", lambda node: 1)
 
 
+def gangs_that_gather(count):
+    """Where the nodes of gangs are, which all boot in one group, as regions have weights."""
+    cluster, gangs = an_htc_cluster(3 * count, max_placement_group_size=3 * count), Gangs(None, 600)
+
+    def new_manager():
+        manager = a_manager(cluster)
+        (bucket,) = manager.get_buckets()
+        manager.add_placement_group("a", bucket)
+        share_out({str(bucket.location): 1}, manager.get_buckets())
+        return manager
+
+    work = [Job(str(i), {"exclusive": True}, node_count=2, colocated=True) for i in range(count)]
+    calculator = DemandCalculator({}, new_manager(), NullNodeHistory())
+    add_jobs(calculator, work, len, gangs)
+    assert len(calculator.bootup().nodes) == 2 * count
+    manager = new_manager()
+    assert len(gangs.at_home(work, manager)) == count
+    return lambda: gangs.at_home(work, manager)
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
@@ -146,6 +169,7 @@ def defaults_after_nodes(count):
         named_by_a_hook,
         booting_and_deleting,
         defaults_after_nodes,
+        gangs_that_gather,
     ],
     ids=lambda scenario: scenario.__name__,
 )

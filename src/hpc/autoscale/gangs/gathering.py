@@ -147,10 +147,11 @@ class Gangs:
             return {}
         self._members = _nodes_by_place(node_mgr)
         found: dict[str, NodeShare] = {}
-        for gathering in sorted(under_way, key=lambda g: len(self._of(g))):
-            share = shares.get(gathering.place.location)
-            if share is not None and self._of(gathering):
-                found[gathering.job] = share  # of the fullest place
+        for name, mine in partition(under_way, lambda gathering: gathering.job).items():
+            fullest = self._fullest(mine)
+            share = shares.get(fullest.place.location)
+            if share is not None and self._has_some(fullest):
+                found[name] = share
         return {id(job): found[job.name] for job in jobs if is_gang(job) and job.name in found}
 
     def _late(self, node_mgr: NodeManager) -> dict[str, list[Subject]]:
@@ -216,7 +217,7 @@ class Gangs:
             members = self._of(gathering)
             if is_complete or come >= len(members) or gathering.is_due(self._now):
                 self._give_up(job, gathering, f"planned in {place} instead", node_mgr)
-        if here is not None and (is_complete or not self._of(here)):
+        if here is not None and (is_complete or not self._has_some(here)):
             self._gatherings.remove(here)
             here = None
         elif here is not None and here.goal < size:
@@ -226,7 +227,7 @@ class Gangs:
 
     def _is_not_placed(self, job: Job, mine: list[Gathering], node_mgr: NodeManager) -> None:
         """A gang lacks nodes: those that it has stay until the deadline, in one place."""
-        fullest = max(mine, key=lambda g: (len(self._of(g)), -g.asked), default=None)
+        fullest = self._fullest(mine) if mine else None
         for gathering in mine:
             if gathering is not fullest:
                 more = f"more of them in {fullest.place}" if fullest else ""
@@ -310,12 +311,23 @@ class Gangs:
 
     def _of(self, gathering: Gathering) -> list[Node]:
         """The nodes of a gathering that exist and have no other work."""
+        return list(self._each_of(gathering))
+
+    def _has_some(self, gathering: Gathering) -> bool:
+        """Whether a gathering has any such nodes; most need not be looked at for that."""
+        return next(self._each_of(gathering), None) is not None
+
+    def _each_of(self, gathering: Gathering) -> Iterator[Node]:
         others = set(gathering.others)
-        return [
-            node
-            for node in self._members.get(_where(gathering.place), ())
-            if node.exists and _id_of(node) not in others and node.assignments <= {gathering.job}
-        ]
+        for node in self._members.get(_where(gathering.place), ()):
+            if node.exists and _id_of(node) not in others and node.assignments <= {gathering.job}:
+                yield node
+
+    def _fullest(self, mine: Sequence[Gathering]) -> Gathering:
+        """Which of the gatherings of a gang has most nodes."""
+        if len(mine) == 1:
+            return mine[0]
+        return max(mine, key=lambda g: (len(self._of(g)), -g.asked))
 
     def _give_up(self, job: Job, gathering: Gathering, outcome: str, node_mgr: NodeManager) -> None:
         """A gang did not come together in a place: its nodes go, unless others work there."""
