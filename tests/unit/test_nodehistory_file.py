@@ -494,6 +494,22 @@ def test_a_file_that_is_taken_away_under_way_is_begun_anew(path):
         assert set(another.read()) == {"B"}
 
 
+def test_a_directory_that_is_away_for_a_while(tmp_path):
+    """As a disk that is mounted again: a daemon finds its way back, and what it knew is there."""
+    directory = tmp_path / "state"
+    directory.mkdir()
+    with History(directory / "nodehistory.db") as history:
+        history.update([a_started_node("A")])
+        directory.rename(tmp_path / "away")
+        for _ in range(2):
+            with pytest.raises(NodeHistoryError, match="there is no directory"):
+                history.update([a_started_node("A"), a_started_node("B")])
+        (tmp_path / "away").rename(directory)
+        assert set(history.read()) == {"A"}
+        history.update([a_started_node("A"), a_started_node("B")])
+        assert set(history.read()) == {"A", "B"}
+
+
 def test_two_processes(path):
     """Processes that open and update one new file at the same time all succeed."""
     code = (

@@ -81,6 +81,7 @@ class SQLiteNodeHistory(NodeHistory):
         self._kept_as_of: object = None
         self.problems: list[str] = []
         self.conn = self._open()
+        self._is_away = False  # a new file could not be opened so far
 
     def _open(self) -> sqlite3.Connection:
         """A connection, which is closed at the latest when this object or the program ends."""
@@ -423,13 +424,16 @@ class SQLiteNodeHistory(NodeHistory):
         try:
             return work(self.conn)
         except sqlite3.Error as error:
-            if self.read_only or not is_lost(error):
+            if self.read_only or not (is_lost(error) or self._is_away):
                 raise NodeHistoryError(
                     f"node history {self.path}: {in_words(error, self.path)}"
                 ) from error
-            logging.warning("Node history %s is broken, or gone: %s", self.path, error)
+            if not self._is_away:
+                logging.warning("Node history %s is broken, or gone: %s", self.path, error)
         self.conn.close()
+        self._is_away = True
         self.conn = self._open()
+        self._is_away = False
         try:
             return work(self.conn)
         except sqlite3.Error as error:
