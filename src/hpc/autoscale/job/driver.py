@@ -119,9 +119,9 @@ class SchedulerDriver(ABC):
     def validate_nodes(  # noqa: B027 - optional: most schedulers have nothing to compare
         self, scheduler_nodes: list[SchedulerNode], cc_nodes: list[Node]
     ) -> None:
-        """Called once in a pass, before work is placed, to compare hosts with CycleCloud's nodes,
-        which have no times yet (`create_time_unix` is 0). A host that is taken out of the list,
-        because its node is lost, gets no work. Dry runs (`read_only`) must change nothing here."""
+        """Called once in a pass, before work is placed, to compare hosts with CycleCloud's nodes
+        and those on premises, which have no times yet (`create_time_unix` is 0). A host taken out
+        of the list, as its node is lost, gets no work. Dry runs (`read_only`) change nothing."""
 
     def preprocess_node_mgr(self, config: dict[str, Any], node_mgr: NodeManager) -> None:
         """Prepare a new node manager: the `ccnodeid` resource and spare placement groups."""
