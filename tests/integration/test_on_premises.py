@@ -253,6 +253,20 @@ def test_a_worker_that_the_scheduler_does_not_report_any_more_is_not_stopped(sit
     assert site.ran["stop rack-1"] == site.ran["stop rack-2"] == 1
 
 
+@pytest.mark.parametrize("left, stopped", [(["rack-1", "rack-2"], {"rack-3"}), (["rack-1"], set())])
+def test_a_host_alone_is_missed_for_an_hour(site, left, stopped):
+    """As a node of the cloud is; several are for as long as they are missing."""
+    site.config["on_premises"].append(site.host("rack-3"))
+    site.run(3)
+    site.queue.busy = ["rack-1", "rack-2", "rack-3"]
+    minutes_of(site, 2)
+    site.queue.busy = left
+    found = [site.run(0, after=600).hosts_stopped for _ in range(6)]
+    assert not any(found)
+    found = [site.run(0, after=600).hosts_stopped for _ in range(3)]
+    assert {name for names in found for name in names} == stopped
+
+
 def test_it_is_said_of_how_many_hosts_some_are_missing(site, caplog):
     """Those that the scheduler reports count, too."""
     site.run(2)
