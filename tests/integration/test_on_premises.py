@@ -13,6 +13,7 @@ from hpc.autoscale.cli import GenericDriver
 from hpc.autoscale.errors import CycleCloudError
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
+from hpc.autoscale.node.nodehistory import SQLiteNodeHistory
 from hpc.autoscale.node.requests import RequestLog
 from hpc.autoscale.onpremises.workers import HostState, HostStates, HostStatesError
 from hpc.autoscale.simulator import serve
@@ -310,6 +311,17 @@ def test_a_command_that_fails_is_reported_and_rests_and_stops_no_other(site):
     site.config["on_premises"][0]["start"] = site.command("start rack-1")
     assert site.run(2, after=60).hosts_started == ()
     assert site.run(2, after=61).hosts_started == ("rack-1",)
+
+
+def test_hosts_that_wait_to_be_drained_cost_no_more_writes(site, monkeypatch):
+    """Of the node history, in which nothing is another one then."""
+    noted, asked = [], []
+    monkeypatch.setattr(SQLiteNodeHistory, "note_scheduler", lambda _, *what: noted.append(what))
+    site.queue.handle_draining = lambda nodes: asked.extend(nodes) or []
+    site.run(2)
+    site.queue.idle = ["rack-1", "rack-2"]
+    minutes_of(site, 8)
+    assert asked and len(noted) == 9
 
 
 def test_a_clock_that_is_set_back_makes_no_host_rest_for_longer(site):

@@ -511,9 +511,9 @@ class Pass:
         drained = commanding.drain(
             self.driver, gate, hosts, "draining hosts", self.faults, self._leaving
         )
-        self._witness.give_up(drained, calculator.node_history)
         gate.facts.busy = None
         if drained:
+            self._witness.give_up(drained, calculator.node_history)
             gate.facts.busy = self.faults.guard(
                 "reading jobs again before workers are stopped",
                 lambda: self._witness.busy(nodes, self._look_again(calculator)),
