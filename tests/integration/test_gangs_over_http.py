@@ -55,11 +55,13 @@ def test_a_gang_that_nobody_has_room_for_makes_sixteen_machines_in_five_hours(tm
     assert sum(made) <= 16
 
 
-def test_a_gang_has_as_long_again_for_nodes_that_a_pass_leaves_for_the_next_one(tmp_path):
-    """Where no more are asked for at once it takes longer than its deadline until all were."""
+@pytest.mark.parametrize("deadline", [600, 300, 60])
+def test_a_gang_has_as_long_again_for_nodes_that_a_pass_leaves_for_the_next_one(tmp_path, deadline):
+    """Where no more are asked for at once it takes longer than its deadline until all were; so it
+    is with a deadline that is over when the next pass begins."""
     with a_site(tmp_path, ONE) as site:
         site.new_jobs = lambda: [a_gang()]
-        site.config["autoscale"] = {"gang_deadline": 600, "max_new_nodes_per_pass": 2}
+        site.config["autoscale"] = {"gang_deadline": deadline, "max_new_nodes_per_pass": 2}
         made, summary = passes(site, 6, seconds=300)
         assert (made, summary.notes) == ([2, 2, 2, 2, 0, 0], ())
 

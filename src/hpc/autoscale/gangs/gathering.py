@@ -454,13 +454,13 @@ class Gangs:
         self._shortfalls = [s._replace(until=min(s.until, most)) for s in shortfalls]
 
     def _watched(self, gathering: Gathering) -> Gathering:
-        """A gathering whose deadline is moved on by time that nobody watched."""
+        """A gathering whose deadline is moved on by time that nobody watched. One that was put off
+        has as long as others from now on."""
         gap = self._now - gathering.seen
-        if 0 <= gap <= self._longest:
-            return gathering
-        return gathering._replace(
-            asked=gathering.asked + gap, deadline=gathering.deadline + gap, seen=self._now
-        )
+        if not 0 <= gap <= self._longest:
+            asked, deadline = gathering.asked + gap, gathering.deadline + gap
+            gathering = gathering._replace(asked=asked, deadline=deadline, seen=self._now)
+        return gathering._replace(deadline=min(gathering.deadline, self._now + self._deadline))
 
     def save(self) -> None:
         """Write what has changed; called before anything is asked for."""
@@ -474,9 +474,9 @@ class Gangs:
 
     def put_off(self, left: Iterable[Node]) -> None:
         """Planned nodes are left for the next pass, though the cloud might have them: the gangs
-        that they are for have as long again until all have to be there."""
+        that they are for have as long again from then on until all have to be there."""
         names = {str(name) for node in left for name in assigned_to(node)}
-        late = self._now + self._deadline
+        late = self._now + self._longest + self._deadline  # the next pass knows when it is
         waiting = [g for g in self._gatherings if g.goal and g.job in names and g.deadline < late]
         if waiting:
             put_off = {id(g): g._replace(deadline=late) for g in waiting}
