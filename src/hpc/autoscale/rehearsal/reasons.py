@@ -16,10 +16,10 @@ from hpc.autoscale.job.demandcalculator import DemandCalculator
 from hpc.autoscale.node.guards import Why
 from hpc.autoscale.rehearsal.changes import Action, Said, Seen
 
-_ANY_WORK = "a job that fits it, or KeepAlive"
+_ANY_WORK = "a job that fits it{or_keep_alive}"
 
 _WORDS: Mapping[Why, tuple[str, str]] = {
-    "idle": ("has no work", f"{_ANY_WORK}, or an idle_timeout above {{idle_timeout}} s"),
+    "idle": ("has no work", _ANY_WORK + ", or an idle_timeout above {idle_timeout} s"),
     "asked": ("has asked whether it may stop", _ANY_WORK),
     "overdue": (
         "did not become ready within {boot_timeout} s",
@@ -85,6 +85,8 @@ class ReasonsOfPass:
             # one that is over already would not spare it
             "idle_timeout": max(idle_timeout, int(idle or 0)),
             "boot_timeout": self._timeout("boot_timeout", DEFAULT_BOOT_TIMEOUT, node),
+            # what is of no bucket is no node of CycleCloud, which knows of KeepAlive
+            "or_keep_alive": ", or KeepAlive" if node.bucket else "",
         }
         return Said(why.capitalize(), text.format(**words), idle, spared_by.format(**words))
 
