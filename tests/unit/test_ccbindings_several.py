@@ -191,7 +191,7 @@ def test_a_driver_compares_no_hosts_with_nodes_that_nobody_knows(pair):
     pair["west"].error = CycleCloudError("no answer")
     Manager.cluster_bindings.get_cluster_status()
     assert Manager.cluster_bindings.never_read == ("west",)
-    learning.validate(Driver(), [a_host("h")], [], Manager)
+    learning.validate(Driver(), [a_host("h")], Manager)
 
 
 def test_what_a_cluster_had_outlives_the_process(tmp_path, pair):
