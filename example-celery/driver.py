@@ -13,7 +13,6 @@ here is what follows from it for nodes.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from math import inf
 from typing import Any
 
 from celery import Celery
@@ -22,6 +21,7 @@ import messages
 import tasks
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.attention import Attention
 from hpc.autoscale.errors import ConfigurationException, ConstraintError, did_you_mean
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -95,8 +95,7 @@ class CeleryDriver(SchedulerDriver):
         self._unanswered: dict[str, float] = {}
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
-        # when workers were asked last, and how long it takes from one time to the next
-        self._asked, self._gap = inf, 0.0
+        self._attention = Attention()
 
     # -- reading
 
@@ -116,7 +115,7 @@ class CeleryDriver(SchedulerDriver):
 
         So a task that is fetched in between is missed once, and not counted twice.
         """
-        if not self._has_watched():
+        if not self._attention.goes_on(clock.time(), self._registry.patience):
             self._count_silence_anew()
         try:
             return self._read(config)
@@ -124,15 +123,6 @@ class CeleryDriver(SchedulerDriver):
             # nobody can be heard without a broker, and workers take a while to come back to one
             self._count_silence_anew()
             raise
-
-    def _has_watched(self) -> bool:
-        """Whether the time since workers were asked last counts: not after the clock was set, or a
-        pause, as of the machine, that is long beside `worker_timeout` and the time between passes.
-        """
-        now, usual = clock.time(), self._gap
-        gap, self._asked = now - self._asked, now
-        self._gap = max(gap, usual / 2)  # some passes ask twice
-        return 0 <= gap <= max(self._registry.patience / 2, 2 * usual)
 
     def _count_silence_anew(self) -> None:
         self._registry.count_silence_anew()

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from math import ceil, inf
+from math import ceil
 from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
+from hpc.autoscale.attention import Attention
 from hpc.autoscale.hpctypes import READY_STATES, NodeStatus
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -88,8 +89,7 @@ class QueueDriver(SchedulerDriver):
         self._silence: Silence | None = None
         # node id -> since when the node is ready and no worker is heard from it
         self._unanswered: dict[str, float] = {}
-        # when that was looked at last, and how long it takes from one time to the next
-        self._looked, self._gap = inf, 0.0
+        self._attention = Attention()
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
         self._read_only = False
@@ -301,7 +301,7 @@ class QueueDriver(SchedulerDriver):
         ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
         silent = {_node_id(node): node for node in ready if id(node) not in heard}
         timeout = self._opened_queue.settings.worker_timeout
-        before = self._unanswered if self._has_watched(now, timeout) else {}
+        before = self._unanswered if self._attention.goes_on(now, timeout) else {}
         self._unanswered = {name: before.get(name, now) for name in silent}
         for name, since in self._unanswered.items():
             node = silent[name]
@@ -318,13 +318,6 @@ class QueueDriver(SchedulerDriver):
                 "weights": self._weights,
             }
             self._opened_queue.store.note_cluster(seen)
-
-    def _has_watched(self, now: float, timeout: float) -> bool:
-        """Whether the time since the last look counts: not after the clock was set, or a pause, as
-        of the machine, that is long beside the timeout and the time between the looks before."""
-        gap, usual = now - self._looked, self._gap
-        self._looked, self._gap = now, max(gap, usual / 2)
-        return 0.0 <= gap <= max(timeout / 2, 2 * usual)
 
     def _forget_evicted(self, listed: set[str], hosts: list[SchedulerNode]) -> None:
         gone = self._listed - listed
