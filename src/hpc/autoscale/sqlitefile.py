@@ -196,6 +196,10 @@ class SqliteFile:
         """What to raise when something is wrong with the file."""
         return self.ERROR(f"{self.NAME} {self.path}: {problem}")
 
+    def damaged(self, why: object) -> AutoscaleError:
+        """What to raise when what is in the file makes no sense."""
+        return self.error(f"it is damaged ({why}): {self.REMEDY}")
+
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that nobody else writes beside, in a file that has its tables.
@@ -222,7 +226,7 @@ class SqliteFile:
             self._version(db)
             found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
         if found != "ok":
-            raise self.error(f"it is damaged ({found.splitlines()[-1]}): {self.REMEDY}")
+            raise self.damaged(found.splitlines()[-1])
 
     def rows(self, query: str, arguments: Sequence[Any] = (), since: int = 1) -> list[Any]:
         """The rows that a query finds; none where there is no file, or one of a version before
@@ -249,7 +253,7 @@ class SqliteFile:
         for row in rows:
             for value, kind in zip(row, kinds, strict=False):
                 if not isinstance(value, kind):
-                    raise self.error(f"it is damaged (found {value!r} in a row): {self.REMEDY}")
+                    raise self.damaged(f"found {value!r} in a row")
         return rows
 
     def _version(self, db: sqlite3.Connection) -> int:
@@ -276,7 +280,7 @@ class SqliteFile:
             with closing(self._connect(mode)) as db:
                 yield db
         except sqlite3.Error as error:
-            raise self.error(self._in_words(error)) from error
+            raise self._error_of(error) from error
         except UnicodeEncodeError as error:  # a lone surrogate, which a text of SQLite cannot have
             raise self.error(f"a text cannot be written: {error}") from error
 
@@ -284,12 +288,12 @@ class SqliteFile:
         uri = _uri(self.path, mode)
         return sqlite3.connect(uri, timeout=BUSY_SECONDS, uri=True, isolation_level=None)
 
-    def _in_words(self, error: sqlite3.Error) -> str:
-        """What went wrong, and what to do where only somebody else can put it right."""
+    def _error_of(self, error: sqlite3.Error) -> AutoscaleError:
+        """What to raise for what went wrong."""
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return f"it is damaged ({error}): {self.REMEDY}"
-        return in_words(error, self.path)
+            return self.damaged(error)
+        return self.error(in_words(error, self.path))
 
 
 def in_words(error: Exception, path: str) -> str:

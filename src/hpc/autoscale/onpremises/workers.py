@@ -95,7 +95,7 @@ class HostStates(SqliteFile):
         try:
             return {name: _saved(*saved) for name, *saved in rows}
         except (AttributeError, TypeError, ValueError, KeyError, RecursionError) as error:
-            raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
+            raise self.damaged(error) from error
 
     def write(self, states: Mapping[str, HostState]) -> None:
         """Note these states; the others stay."""

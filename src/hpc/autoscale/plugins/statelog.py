@@ -58,6 +58,6 @@ class StateLog(SqliteFile):
         try:
             jobs, facts = map(json.loads, texts)
         except (ValueError, RecursionError) as error:
-            raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
+            raise self.damaged(error) from error
         self.of_kinds([(jobs, facts)], (list, dict))
         return ClusterState(taken_at, jobs, facts)

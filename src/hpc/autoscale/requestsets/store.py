@@ -81,9 +81,7 @@ class RequestStore(SqliteFile):
             arrays: Sequence[Mapping[str, Any]] = json.loads(text)
             read_arrays(arrays)
         except (ValueError, RecursionError, RequestError) as error:
-            raise self.error(
-                f"it is damaged (request set {name}: {error}): {self.REMEDY}"
-            ) from error
+            raise self.damaged(f"request set {name}: {error}") from error
         return arrays
 
     def check(self) -> None:

@@ -71,7 +71,7 @@ class WeightsFile(SqliteFile):
             _check_saved(found)
             return found
         except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-            raise self.error(f"it is damaged ({error}): {self.REMEDY}") from error
+            raise self.damaged(error) from error
 
     def write(self, question: str, found: CurrentWeights) -> None:
         """Remember it, in the place of all others."""
