@@ -331,7 +331,7 @@ class Pass:
         """Hold the hosts of the reading against those that were reported before."""
         history, nodes = calculator.node_history, calculator.node_mgr.get_nodes()
         found = self._witness.compare(nodes, history)
-        self._facts.missing = self._witness.found.missing | self._witness.on_premises.missing
+        self._facts.missing = self._witness.missing
         self._facts.is_complete = found.is_complete
         self._facts.now = history.now()
         self.outcome["missing"] = node_names(n for n in nodes if key_of(n) in found.missing)
@@ -414,7 +414,8 @@ class Pass:
         with self.steps.doing("join"):
             self.outcome["undrained"] = self._leaving.take_back(self.driver, existing)
             joined = commanding.join(self.driver, existing, self.faults)
-            known = {node.name for node in self._witness.joined_among(existing)}
+            known_before = self._witness.joined_of(existing)
+            known = {node.name for node in existing if key_of(node) in known_before}
             new = tuple(name for name in joined if name not in known)
             self.outcome.update(joined=joined, newly_joined=new)
             self._unregistered.note_waited_for(existing, self.driver, joined)

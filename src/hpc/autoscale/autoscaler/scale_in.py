@@ -144,5 +144,5 @@ class ScaleIn:
         """Learn of which nodes neither the history nor the scheduler knows what they did."""
         if self._witness.expects_idle:
             found_ready = set(calculator.node_history.found_ready())
-            known = self._witness.joined_among(calculator.node_mgr.get_nodes())
-            self._facts.unwitnessed = found_ready.difference(map(key_of, known))
+            joined = self._witness.joined_of(calculator.node_mgr.get_nodes())
+            self._facts.unwitnessed = found_ready - joined

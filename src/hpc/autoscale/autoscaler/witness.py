@@ -105,6 +105,15 @@ class Witness:
         self._reported_before: set[object] = set()
 
     @property
+    def missing(self) -> frozenset[object]:
+        """Keys of the nodes and hosts on premises that the first answer lacks."""
+        return self.found.missing | self.on_premises.missing
+
+    @property
+    def _reported(self) -> frozenset[object]:
+        return self.found.reported | self.on_premises.reported
+
+    @property
     def joined(self) -> set[object]:
         """Keys of the nodes whose hosts the scheduler reports, or has reported."""
         return self._reported_before | self.found.reported
@@ -133,8 +142,8 @@ class Witness:
         """Hold a second answer against the first one too; it is complete if both are. What is
         missing has hosts on premises among it."""
         nodes = list(nodes)
-        heard = self.found.reported | self.on_premises.reported
-        before = self._expected(self._reported_before | (heard & self._readings.reported))
+        heard = self._reported & self._readings.reported
+        before = self._expected(self._reported_before | heard)
         found = compare(nodes, reading[1], before, self.gone)
         site = self._compare_on_premises(nodes, reading, before)
         is_complete = self.found.is_complete and found.is_complete
@@ -169,11 +178,11 @@ class Witness:
         identities = Identities(on_premises)
         return {str(node.name) for host in self.reading[1] for node in identities.might_be(host)}
 
-    def joined_among(self, nodes: Collection[Node]) -> list[Node]:
-        """Those of the nodes whose hosts the scheduler reports, or has reported; of hosts on
-        premises those that it reports."""
-        joined, on_premises = self.joined, self.reported_on_premises(nodes)
-        return [node for node in nodes if key_of(node) in joined or node.name in on_premises]
+    def joined_of(self, nodes: Collection[Node]) -> set[object]:
+        """`joined`, and keys of those of the nodes that are hosts on premises and that the
+        scheduler reports."""
+        names = self.reported_on_premises(nodes)
+        return self.joined.union(key_of(node) for node in nodes if names and node.name in names)
 
     def busy(self, nodes: Iterable[Node], reading: Reading | None = None) -> set[object]:
         """Keys of those of the nodes that have work by an answer, the first one unless it is
@@ -182,8 +191,7 @@ class Witness:
 
     def remember(self, history: NodeHistory) -> None:
         """Note in the history whose hosts were reported."""
-        site = self.on_premises
-        reported, missing = self.found.reported | site.reported, self.found.missing | site.missing
+        reported, missing = self._reported, self.missing
         if not self.found.is_complete:
             # nobody knows anything then, of hosts that it reports either
             reported, missing = frozenset(), frozenset(self._reported_before)
