@@ -359,6 +359,13 @@ def two_nodes(grid):
     return grid
 
 
+def add_third(grid):
+    """htc-3 on host-3, which is returned; it has no job."""
+    grid.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
+    grid.scheduler.hosts.append(SchedulerNode("host-3", {}))
+    return grid.scheduler.hosts[-1]
+
+
 @pytest.mark.parametrize("command", ["nodes", "demand", "autoscale"])
 def test_names_of_jobs_that_are_numbers_and_texts(two_nodes, command):
     """A driver may note both on a host: they are listed."""
@@ -406,9 +413,7 @@ def test_a_list_of_names_with_spaces(two_nodes, command):
 @pytest.mark.parametrize("command", ["delete_nodes", "remove_nodes"])
 def test_work_that_starts_while_nodes_are_drained_keeps_them(two_nodes, command):
     """The scheduler is asked again after the drain; the others go."""
-    two_nodes.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
-    host = SchedulerNode("host-3", {})
-    two_nodes.scheduler.hosts.append(host)
+    host = add_third(two_nodes)
     two_nodes.scheduler.meanwhile = lambda: host.assign("sudden")
     out = two_nodes(command, "-N", "htc-2,htc-3", code=1)
     assert "left alone, and drained: htc-3: has work, or may have [HasJobs]" in two_nodes.errors
@@ -676,8 +681,7 @@ def test_a_terminated_cluster_gets_no_node_by_hand(grid):
 def test_nodes_that_do_not_drain_are_left_alone(two_nodes):
     """And named; a script sees by the exit code that not all went."""
     two_nodes.scheduler.refuses = {"htc-2"}
-    two_nodes.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
-    two_nodes.scheduler.hosts.append(SchedulerNode("host-3", {}))
+    add_third(two_nodes)
     out = two_nodes("delete_nodes", "-N", "htc-2,htc-3", code=1)
     assert "Deleting the following nodes:\n    Node(htc-3," in out
     assert "left alone, as still draining: htc-2 (Ready)" in two_nodes.errors
@@ -692,8 +696,7 @@ def test_all_nodes(two_nodes):
 
 def test_nodes_that_a_driver_does_not_remove_are_named(two_nodes, monkeypatch):
     """As those that it does not let in."""
-    two_nodes.cluster.add_node("htc-3", "htc", state="Ready", hostname="host-3")
-    two_nodes.scheduler.hosts.append(SchedulerNode("host-3", {}))
+    add_third(two_nodes)
     monkeypatch.setattr(type(two_nodes.scheduler), "handle_post_delete", lambda _, nodes: nodes[:1])
     out = two_nodes("remove_nodes", "-N", "htc-2,htc-3", code=1)
     assert "Removed the following nodes from grid:\n    Node(htc-2," in out
