@@ -119,17 +119,10 @@ class QueueDriver(SchedulerDriver):
         return {**config, "default_resources": [*given, *ours]}
 
     def _read_jobs_and_nodes(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
-        """Read workers first, then the backlog.
-
-        So an element that begins in between is missed once, and not counted twice.
-        """
         queue = self._opened(config)
         self._read_only = bool(config.get("read_only"))
         self._weights = dict(configured_weights(config) or {})
-        self._workers = queue.store.workers()
-        if not self._read_only:
-            self._give_up_silent(queue)
-        found = backlogs(queue.store.counts())
+        found = self._look(queue)
         if not self._read_only:
             self._forget_reasons(queue, found)
         if queue.store.is_halted():
@@ -155,11 +148,25 @@ class QueueDriver(SchedulerDriver):
     def _opened_queue(self) -> Queue:
         return self._opened({})
 
-    def _give_up_silent(self, queue: Queue) -> None:
+    def _look(self, queue: Queue) -> list[Backlog]:
+        """Read the workers and the backlog of one moment, once silent workers are given up.
+
+        Read one after the other, what ends in between would be busy and run no more, and a new
+        node would be made for what waits in its place.
+        """
+        self._workers, counts = queue.store.workers_and_counts()
+        if not self._read_only and self._give_up_silent(queue):
+            self._workers, counts = queue.store.workers_and_counts()
+        return backlogs(counts)
+
+    def _give_up_silent(self, queue: Queue) -> bool:
+        """Whether there was one."""
         if self._silence is None:
             self._silence = Silence(queue.settings.worker_timeout, clock.time)
-        for silent in self._silence.look(self._workers):
-            self._lose(silent, f"worker {silent.name} was lost", silent.beats)
+        silent = self._silence.look(self._workers)
+        for worker in silent:
+            self._lose(worker, f"worker {worker.name} was lost", worker.beats)
+        return bool(silent)
 
     def _lose(self, worker: WorkerRecord, why: str, beats: int | None = None) -> None:
         logging.warning("%s is given up: %s", worker.name, why)

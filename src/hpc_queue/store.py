@@ -279,13 +279,19 @@ class Store:
 
     def workers(self) -> list[WorkerRecord]:
         """All workers that have joined and neither left nor been given up."""
+        return self.workers_and_counts()[0]
+
+    def workers_and_counts(self) -> tuple[list[WorkerRecord], dict[tuple[str, str], int]]:
+        """All workers, and `counts`, of one and the same moment: what these say to run is what
+        workers run. One that joins meanwhile is left out."""
         with self._answering():
             names = sorted(n.decode() for n in self.client.smembers(self._key("workers")))
-            pipeline = self.client.pipeline(transaction=False)
+            pipeline = self.client.pipeline(transaction=True)
             for name in names:
                 pipeline.hgetall(self._key("worker", name))
                 pipeline.hvals(self._key("run", name))
-            answers = pipeline.execute()
+            pipeline.hgetall(self._key("count"))
+            *answers, counts = pipeline.execute()
         found = []
         for name, packed, runs in zip(names, answers[::2], answers[1::2], strict=True):
             said = {k.decode(): v.decode() for k, v in packed.items()}
@@ -293,7 +299,7 @@ class Store:
                 beats, done = int(said.get("beats", "0")), int(said.get("done", "0"))
                 running = tuple(run.decode().split()[0] for run in runs)
                 found.append(WorkerRecord(name, running, beats, done, "draining" in said, said))
-        return found
+        return found, _counted(counts)
 
     # -- changing
 
@@ -456,12 +462,7 @@ class Store:
         """How many elements there are by demand class, and by state: the number of one, or `h` for
         those that wait for other jobs."""
         with self._answering():
-            packed = self.client.hgetall(self._key("count"))
-        found = {}
-        for name, number in packed.items():
-            kind, _, state = name.decode().rpartition("/")
-            found[kind, state] = int(number)
-        return found
+            return _counted(self.client.hgetall(self._key("count")))
 
     def begun(self) -> dict[str, int]:
         """How many runs have begun, by definition."""
@@ -554,6 +555,15 @@ class Store:
             if self.client.get(name) != worker.encode():
                 return False
             return bool(self.client.pexpire(name, milliseconds))
+
+
+def _counted(packed: Mapping[bytes, bytes]) -> dict[tuple[str, str], int]:
+    """How many elements there are, by demand class and state."""
+    found = {}
+    for name, number in packed.items():
+        kind, _, state = name.decode().rpartition("/")
+        found[kind, state] = int(number)
+    return found
 
 
 _WAITING = re.compile(b"[" + b"".join(b"\\x%02x" % (8 * tries) for tries in range(32)) + b"]+")

@@ -293,6 +293,35 @@ def test_a_pass_asks_the_store_as_often_for_many_running_jobs_as_for_one(site, m
     assert set(busy.values()) == {2} and len(busy) == 41
 
 
+def test_what_ends_while_a_pass_reads_the_queue_makes_no_node(site, monkeypatch):
+    """At whichever question to the store that is, until the next begins in its place."""
+    queue, cluster, loop = site(jobs_per_worker=100)
+    job = queue.submit(an_array(200))
+    (name,) = loop.run_once().created
+    cluster.assign_ip([name])
+    cluster.update_state("Ready", [name])
+    node_id = cluster.nodes[name].delayed_node_id.node_id
+    join(queue.store, "w", slots=2, node_id=node_id)  # as many as 200 jobs want
+    begin(queue.store, "w", (job, 0, 200), slot=1, token="the other")
+    pool, asked = queue.store.client.connection_pool, []
+    get = pool.get_connection
+
+    def counted(*words):
+        asked.append(words)
+        if len(asked) == end_at:
+            queue.store.step("w", 0, ("t", Ended(State.Successful)), None)
+        return get(*words)
+
+    monkeypatch.setattr(pool, "get_connection", counted)
+    end_at = 0
+    while len(asked) >= end_at:
+        begin(queue.store, "w", (job, 0, 200))
+        asked.clear()
+        end_at += 1
+        assert loop.run_once().created == (), f"question {end_at}"
+    assert end_at > 5
+
+
 def test_a_node_that_is_gone_has_its_jobs_run_again_elsewhere(site):
     queue, cluster, loop = site()
     job = queue.submit(a_spec())
