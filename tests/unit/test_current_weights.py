@@ -1,6 +1,7 @@
 """Weights of regions that are kept: when they are asked for again, and what their file may do."""
 
 import json
+import sys
 import sqlite3
 import threading
 
@@ -135,16 +136,22 @@ def test_mistakes_are_found_when_a_configuration_is_checked(tmp_path, capsys, se
     assert said in capsys.readouterr().out
 
 
-def test_an_offered_provider_whose_import_fails_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        ("import os\nx = os.environ['ACME_NOT_SET']", "KeyError: 'ACME_NOT_SET'"),
+        ("x = 5", "expected a function, found 5"),
+    ],
+)
+def test_an_offered_provider_that_cannot_be_had_is_named(tmp_path, monkeypatch, module, said):
     """Whatever its module raises."""
-    (tmp_path / "acme_weights.py").write_text("import os\nx = os.environ['ACME_NOT_SET']")
+    (tmp_path / "acme_weights.py").write_text(module)
     info = tmp_path / "acme_weights-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-weights\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[hpc.autoscale.weights]\nacme = acme_weights:x\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    said = (
-        r"weights: the provider 'acme' \(acme_weights:x\) cannot be had: KeyError: 'ACME_NOT_SET'"
-    )
-    with pytest.raises(ConfigurationException, match=said):
+    monkeypatch.delitem(sys.modules, "acme_weights", raising=False)
+    named = r"weights: the provider 'acme' \(acme_weights:x\) cannot be had: "
+    with pytest.raises(ConfigurationException, match=named + said):
         provider_named("acme")

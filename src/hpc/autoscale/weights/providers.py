@@ -17,12 +17,8 @@ from typing import Any, Protocol
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import (
-    AutoscaleError,
-    ConfigurationException,
-    did_you_mean,
-    one_line,
-)
+from hpc.autoscale.entrypoints import offered
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.weights.scores import MANAGEMENT_URL, METADATA_URL, PlacementScores
 
@@ -157,25 +153,15 @@ def provider_named(name: object) -> WeightProvider:
     """The provider of a name. ConfigurationException when there is none, or it cannot be had."""
     if isinstance(name, str) and name in BUILT_IN:
         return BUILT_IN[name]
-    # takes as long to import as the rest of the library
-    from importlib.metadata import entry_points
+    known = [*BUILT_IN, BLEND] if name != BLEND else BUILT_IN
+    return offered(ENTRY_POINTS, name, "a provider", known, _checked_function, "weights: ")
 
-    offered = entry_points(group=ENTRY_POINTS)
-    if isinstance(name, str) and name in offered.names:
-        try:
-            found = offered[name].load()
-        except Exception as error:  # it is the code of others
-            said = f"{name!r} ({offered[name].value}) cannot be had: {one_line(error)}"
-            raise ConfigurationException(f"weights: the provider {said}") from error
-        if not callable(found):
-            raise ConfigurationException(f"weights: the provider {name!r} is no function")
-        provider: WeightProvider = found
-        return provider
-    names = [*BUILT_IN, *([] if name == BLEND else [BLEND]), *sorted(offered.names)]
-    hint = did_you_mean(name, names) if isinstance(name, str) else ""
-    raise ConfigurationException(
-        f"weights: expected a provider ({', '.join(names)}), found {name!r}{hint}"
-    )
+
+def _checked_function(found: Any, name: str) -> WeightProvider:
+    if not callable(found):
+        raise WeightsError(f"expected a function, found {found!r}")
+    provider: WeightProvider = found
+    return provider
 
 
 def ask(name: str, question: WeightQuestion) -> dict[str, int | None]:

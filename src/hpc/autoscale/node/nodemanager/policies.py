@@ -12,9 +12,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hpc.autoscale.errors import ConfigurationException, did_you_mean, one_line
+from hpc.autoscale.entrypoints import offered
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.packing.candidate import Candidate
@@ -31,9 +31,6 @@ from hpc.autoscale.packing.order import (
     waste,
 )
 from hpc.autoscale.packing.planner import Arrangement, Planner
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "hpc.autoscale.packing"
 """The entry point group in which distributions offer policies."""
@@ -58,25 +55,7 @@ def policy_named(name: object, where: str = "") -> OrderPolicy:
     known = known_policies()
     if isinstance(name, str) and name in known:
         return known[name]
-    # takes as long to import as the rest of the library
-    from importlib.metadata import entry_points
-
-    offered = entry_points(group=ENTRY_POINTS)
-    if isinstance(name, str) and name in offered.names:
-        return _loaded(offered[name], where)
-    names = [*known, *sorted(offered.names - known.keys())]
-    hint = did_you_mean(name, names) if isinstance(name, str) else ""
-    raise ConfigurationException(
-        f"{where}expected an order policy ({', '.join(names)}), found {name!r}{hint}"
-    )
-
-
-def _loaded(offered: EntryPoint, where: str) -> OrderPolicy:
-    try:
-        return checked(offered.load(), offered.name)
-    except Exception as error:
-        said = f"{offered.name!r} ({offered.value}) cannot be had: {one_line(error)}"
-        raise ConfigurationException(f"{where}the order policy {said}") from error
+    return offered(ENTRY_POINTS, name, "an order policy", known, checked, where)
 
 
 def offering_of(bucket: NodeBucket) -> Offering:
