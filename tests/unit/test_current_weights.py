@@ -1,8 +1,8 @@
 """Weights of regions that are kept: when they are asked for again, and what their file may do."""
 
 import json
-import sys
 import sqlite3
+import sys
 import threading
 
 import pytest
