@@ -19,9 +19,7 @@ from celery import Celery
 
 import messages
 import tasks
-from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.attention import Attention
 from hpc.autoscale.errors import ConfigurationException, ConstraintError, did_you_mean
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -30,6 +28,7 @@ from hpc.autoscale.jobs import build_jobs
 from hpc.autoscale.node.constraints import get_constraints
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.results.verdicts import Stand, Verdict
+from hpc.autoscale.silence import Silence
 from workers import Worker, WorkerRegistry, node_id
 
 # The job that a silent worker is taken to run: it keeps its node from counting as idle.
@@ -91,11 +90,10 @@ class CeleryDriver(SchedulerDriver):
         self._app = app
         self._registry = WorkerRegistry(app)
         self._deliveries = messages.Deliveries()
-        # node id -> since when the node is ready and no worker answers from it
-        self._unanswered: dict[str, float] = {}
+        # of nodes, by their ids, that are ready: whether a worker answers from each
+        self._unanswered = Silence(self._registry.silence.patience)
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
-        self._attention = Attention()
 
     # -- reading
 
@@ -106,7 +104,8 @@ class CeleryDriver(SchedulerDriver):
         """Check the section `celery`; give nodes a slot per vCPU unless the configuration does."""
         settings = Settings.read(config.get("celery"))
         self._registry.answer_time = settings.answer_time
-        self._registry.patience = settings.worker_timeout
+        self._registry.silence.patience = settings.worker_timeout
+        self._unanswered.patience = settings.worker_timeout
         slots = {"select": {}, "name": "slots", "value": "node.vcpu_count"}
         return {**config, "default_resources": [*config.get("default_resources", []), slots]}
 
@@ -115,20 +114,6 @@ class CeleryDriver(SchedulerDriver):
 
         So a task that is fetched in between is missed once, and not counted twice.
         """
-        if not self._attention.goes_on(clock.time(), self._registry.patience):
-            self._count_silence_anew()
-        try:
-            return self._read(config)
-        except messages.BrokerError:
-            # nobody can be heard without a broker, and workers take a while to come back to one
-            self._count_silence_anew()
-            raise
-
-    def _count_silence_anew(self) -> None:
-        self._registry.count_silence_anew()
-        self._unanswered = dict.fromkeys(self._unanswered, clock.time())
-
-    def _read(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         needs = Settings.read(config.get("celery")).queues
         with messages.connected(self._app) as connection:
             workers = self._registry.call(connection)
@@ -161,15 +146,13 @@ class CeleryDriver(SchedulerDriver):
         not while workers answer of whom nobody knows where they are: they may be on that node.
         """
         self._forget_evicted({node_id(node) for node in cc_nodes})
-        now = clock.time()
-        answering = {id(node) for node, worker in self._registry.of(cc_nodes) if worker.heard}
-        ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
-        silent = {node_id(node): node for node in ready if id(node) not in answering}
-        self._unanswered = {name: self._unanswered.get(name, now) for name in silent}
+        answering = {node_id(node) for node, worker in self._registry.of(cc_nodes) if worker.heard}
+        ready = {node_id(node): node for node in cc_nodes if node.exists and node.state == "Ready"}
+        self._unanswered.look(ready, answering)
         unplaced = self._unplaced(cc_nodes)
-        for name, since in self._unanswered.items():
-            node, silence = silent[name], now - since
-            if silence < self._registry.patience or node.keep_alive:
+        for name, silence in self._unanswered.given_up.items():
+            node = ready[name]
+            if node.keep_alive:
                 continue
             if unplaced:
                 logging.warning(
@@ -202,8 +185,7 @@ class CeleryDriver(SchedulerDriver):
 
         False while a worker is silent, and while a ready node has no worker yet.
         """
-        over = clock.time() - self._registry.patience
-        awaited = any(since > over for since in self._unanswered.values())
+        awaited = self._unanswered.silent.keys() - self._unanswered.given_up.keys()
         return not awaited and all(worker.heard for worker in workers)
 
     # -- joining and leaving

@@ -16,6 +16,7 @@ from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.node.identity import short_name
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.silence import Silence
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,8 @@ class WorkerRegistry:
     def __init__(self, app: Celery, answer_time: float = 1.0, patience: float = 300.0) -> None:
         self._app = app
         self.answer_time = answer_time
-        self.patience = patience
+        self.silence = Silence(patience)
         self._workers: dict[str, Worker] = {}
-        self._silent_since: dict[str, float] = {}
         # ids of deleted nodes, and when their worker was last to be expected
         self._dismissed: dict[str, float] = {}
 
@@ -64,15 +64,15 @@ class WorkerRegistry:
 
         Those that did not answer are among them.
         """
-        over = clock.time() - self.patience
+        over = clock.time() - self.silence.patience
         self._dismissed = {node: last for node, last in self._dismissed.items() if last > over}
         answers = self._ask(connection, None)
-        for hostname, known in list(self._workers.items()):
-            if hostname not in answers:
-                self._miss(hostname, known)
-        for hostname, worker in answers.items():
-            self._workers[hostname] = worker
-            self._silent_since.pop(hostname, None)
+        silent = {name: replace(each, heard=False) for name, each in self._workers.items()}
+        self._workers = {**silent, **answers}
+        self.silence.look(self._workers, answers)
+        for hostname, seconds in self.silence.given_up.items():
+            logging.warning("worker %s has been silent for %g s: given up", hostname, seconds)
+            self.forget(self._workers[hostname])
         return self.all()
 
     def all(self) -> list[Worker]:
@@ -114,7 +114,6 @@ class WorkerRegistry:
     def forget(self, worker: Worker) -> None:
         """Forget a worker. When it answers again it is known again."""
         self._workers.pop(worker.hostname, None)
-        self._silent_since.pop(worker.hostname, None)
 
     def dismiss(self, nodes: Iterable[Node]) -> None:
         """Forget the workers of deleted nodes, and ignore what they say while they shut down."""
@@ -122,18 +121,6 @@ class WorkerRegistry:
         for _, worker in self.of(gone):
             self.forget(worker)
         self._dismissed.update(dict.fromkeys(map(node_id, gone), clock.time()))
-
-    def count_silence_anew(self) -> None:
-        """What silent workers have been silent for so far does not count."""
-        self._silent_since = dict.fromkeys(self._silent_since, clock.time())
-
-    def _miss(self, hostname: str, known: Worker) -> None:
-        silent_since = self._silent_since.setdefault(hostname, clock.time())
-        if clock.time() - silent_since < self.patience:
-            self._workers[hostname] = replace(known, heard=False)
-            return
-        logging.warning("worker %s has been silent for %g s: given up", hostname, self.patience)
-        self.forget(known)
 
     def _ask(self, connection: Any, workers: Collection[Worker] | None) -> dict[str, Worker]:
         """The census of all workers, or of some.

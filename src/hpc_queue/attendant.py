@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autostop.callback import Metadata
+from hpc.autoscale.silence import Silence
 from hpc_queue import searching
 from hpc_queue.errors import BrokerUnreachable, QueueError, UnknownJob
 from hpc_queue.queue import Queue
@@ -25,39 +25,28 @@ _EVENT_SECONDS = 5.0
 _PAUSE = 0.5
 
 
-@dataclass
-class Silence:
-    """Who has been silent for how long, as seen by one observer.
+class Heartbeats:
+    """Who has been silent for how long, as one observer of the store sees it.
 
-    `lease`: seconds after which a silent worker is given up. Two looks that are further apart than
-    half of it do not count: nobody was watching, or the broker was away; nor does a second look
-    that is before the first, as after a clock was set back.
+    `lease`: seconds after which a silent worker is given up, as `Silence` counts them.
     """
 
-    lease: float
-    clock: Callable[[], float] = time.monotonic
-    _seen: dict[str, tuple[int, float]] = field(default_factory=dict)
-    _last: float | None = None
+    def __init__(self, lease: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.lease = lease
+        self._silence = Silence(lease, clock)
+        self._beats: dict[str, int] = {}
 
-    def look(self, workers: Iterable[WorkerRecord]) -> list[WorkerRecord]:
+    def look(self, workers: Sequence[WorkerRecord]) -> list[WorkerRecord]:
         """The workers that have been silent for the whole lease."""
-        now = self.clock()
-        watched = self._last is not None and 0 <= now - self._last <= self.lease / 2
-        before = self._seen if watched else {}
-        self._seen, self._last = {}, now
-        silent = []
-        for worker in workers:
-            beats, since = before.get(worker.name, (-1, now))
-            since = since if beats == worker.beats else now
-            self._seen[worker.name] = worker.beats, since
-            if now - since >= self.lease:
-                silent.append(worker)
-        return silent
+        before, self._beats = self._beats, {worker.name: worker.beats for worker in workers}
+        heard = {name for name, beats in self._beats.items() if before.get(name) != beats}
+        self._silence.look(self._beats, heard)
+        given_up = self._silence.given_up
+        return [worker for worker in workers if worker.name in given_up]
 
     def silent_for(self, worker: str) -> float:
         """For how many seconds a worker had been silent at the last look; 0 for an unknown one."""
-        _, since = self._seen.get(worker, (0, self._last))
-        return 0.0 if since is None or self._last is None else self._last - since
+        return self._silence.silent.get(worker, 0.0)
 
 
 def give_up(queue: Queue, worker: str, why: str, beats: int | None = None) -> int:
@@ -94,7 +83,7 @@ class Attendant:
         self._thread = threading.Thread(target=self._go_on, name="attendant", daemon=True)
         lease = queue.settings.lease
         self._beat_seconds = min(lease / 5, 10.0)
-        self._silence = Silence(lease, clock)
+        self._heartbeats = Heartbeats(lease, clock)
         self._began = self._busy_at = clock()
         self._runs = 0
         self._next_beat = self._next_event = clock()
@@ -177,12 +166,12 @@ class Attendant:
             return
         if not store.lead(self._worker.name, 3 * self._beat_seconds):
             return
-        for silent in self._silence.look(store.workers()):
+        for silent in self._heartbeats.look(store.workers()):
             if silent.name != self._worker.name:
                 why = f"worker {silent.name} was lost"
-                logging.warning("%s: silent for %g s", why, self._silence.lease)
+                logging.warning("%s: silent for %g s", why, self._heartbeats.lease)
                 give_up(self._queue, silent.name, why, silent.beats)
-        if store.may_search(self._silence.lease):
+        if store.may_search(self._heartbeats.lease):
             searching.write_forgotten(self._queue)
             searching.write_overtaken(self._queue)
             self._looked_at = store.forget_ended(self._looked_at)

@@ -18,7 +18,6 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.attention import Attention
 from hpc.autoscale.hpctypes import READY_STATES, NodeStatus
 from hpc.autoscale.job.driver import SchedulerDriver
 from hpc.autoscale.job.job import Job
@@ -29,9 +28,10 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.regions import configured_weights
 from hpc.autoscale.results.verdicts import Stand, Verdict
+from hpc.autoscale.silence import Silence
 from hpc.autoscale.workers import MeanRunTime, WorkerDemand, WorkerJob, in_nodearrays
 from hpc.autoscale.workers.keeping import is_booting
-from hpc_queue.attendant import Silence, give_up
+from hpc_queue.attendant import Heartbeats, give_up
 from hpc_queue.errors import BrokerUnreachable, QueueError
 from hpc_queue.model import State
 from hpc_queue.queue import Queue
@@ -86,10 +86,9 @@ class QueueDriver(SchedulerDriver):
         self._queue = queue
         self._settings: Settings | None = queue.settings if queue else None
         self._workers: list[WorkerRecord] = []
-        self._silence: Silence | None = None
-        # node id -> since when the node is ready and no worker is heard from it
-        self._unanswered: dict[str, float] = {}
-        self._attention = Attention()
+        self._heartbeats: Heartbeats | None = None
+        # of nodes, by their ids, that are ready: whether a worker is known of each
+        self._unanswered: Silence | None = None
         # ids of the nodes that CycleCloud lists, or once did and a worker is still known of them
         self._listed: set[str] = set()
         self._read_only = False
@@ -161,9 +160,9 @@ class QueueDriver(SchedulerDriver):
 
     def _give_up_silent(self, queue: Queue) -> bool:
         """Whether there was one."""
-        if self._silence is None:
-            self._silence = Silence(queue.settings.worker_timeout, clock.time)
-        silent = self._silence.look(self._workers)
+        if self._heartbeats is None:
+            self._heartbeats = Heartbeats(queue.settings.worker_timeout, clock.time)
+        silent = self._heartbeats.look(self._workers)
         for worker in silent:
             self._lose(worker, f"worker {worker.name} was lost", worker.beats)
         return bool(silent)
@@ -303,19 +302,15 @@ class QueueDriver(SchedulerDriver):
         ever.
         """
         listed = {_node_id(node) for node in cc_nodes}
-        now = clock.time()
-        heard = {id(node) for node, _ in self._of(cc_nodes)}
-        ready = [node for node in cc_nodes if node.exists and node.state == "Ready"]
-        silent = {_node_id(node): node for node in ready if id(node) not in heard}
-        timeout = self._opened_queue.settings.worker_timeout
-        before = self._unanswered if self._attention.goes_on(now, timeout) else {}
-        self._unanswered = {name: before.get(name, now) for name in silent}
-        for name, since in self._unanswered.items():
-            node = silent[name]
-            if now - since >= timeout and not node.keep_alive:
-                logging.warning(
-                    "%s counts as failed: ready, and no worker for %g s", node, now - since
-                )
+        heard = {_node_id(node) for node, _ in self._of(cc_nodes)}
+        ready = {_node_id(node): node for node in cc_nodes if node.exists and node.state == "Ready"}
+        if self._unanswered is None:
+            self._unanswered = Silence(self._opened_queue.settings.worker_timeout)
+        self._unanswered.look(ready, heard)
+        for name, silent in self._unanswered.given_up.items():
+            node = ready[name]
+            if not node.keep_alive:
+                logging.warning("%s counts as failed: ready, and no worker for %g s", node, silent)
                 node.state = NodeStatus("Failed")
         if not self._read_only:
             self._forget_evicted(listed, scheduler_nodes)
@@ -403,11 +398,11 @@ class QueueDriver(SchedulerDriver):
 
         A worker on a failed node that has been silent for a lease is given up.
         """
-        if self._silence is not None:
+        if self._heartbeats is not None:
             lease = self._opened_queue.settings.lease
             for _, workers in self._of(nodes):
                 for worker in workers:
-                    if self._silence.silent_for(worker.name) >= lease:
+                    if self._heartbeats.silent_for(worker.name) >= lease:
                         self._lose(worker, f"worker {worker.name} was lost with its node")
         return self._without_work(nodes)
 

@@ -18,7 +18,7 @@ from builders.job_queue import (
 from builders.job_queue import an_empty_queue as emptied
 from hpc.autoscale.autostop.callback import ScheduledEvent
 from hpc.autoscale.clock import MockClock
-from hpc_queue.attendant import Attendant, Silence, give_up
+from hpc_queue.attendant import Attendant, Heartbeats, give_up
 from hpc_queue.errors import BrokerUnreachable
 from hpc_queue.searching import write_forgotten, write_overtaken
 from hpc_queue.slots import LEAVES
@@ -36,47 +36,58 @@ def names(workers):
 
 def test_who_is_silent_for_a_whole_lease_is_found():
     clock = MockClock()
-    silence = Silence(30, clock.time)
+    heartbeats = Heartbeats(30, clock.time)
     for beat in range(5):
-        assert silence.look(seen(good=beat, bad=7)) == [], beat
+        assert heartbeats.look(seen(good=beat, bad=7)) == [], beat
         clock.sleep(6)
-    assert names(silence.look(seen(good=5, bad=7))) == ["bad"]
-    assert silence.silent_for("bad") == 30 and silence.silent_for("nobody") == 0
+    assert names(heartbeats.look(seen(good=5, bad=7))) == ["bad"]
+    assert heartbeats.silent_for("bad") == 30 and heartbeats.silent_for("nobody") == 0
 
 
 def test_time_that_nobody_watched_is_no_silence():
     clock = MockClock()
-    silence = Silence(30, clock.time)
-    silence.look(seen(a=1))
+    heartbeats = Heartbeats(30, clock.time)
+    heartbeats.look(seen(a=1))
     clock.sleep(1000)  # the observer was stopped, or the broker away
-    assert silence.look(seen(a=1)) == []
+    assert heartbeats.look(seen(a=1)) == []
     for _ in range(5):
         clock.sleep(6)
-        found = silence.look(seen(a=1))
+        found = heartbeats.look(seen(a=1))
     assert names(found) == ["a"]
+
+
+def test_looks_that_are_further_apart_than_the_lease_find_who_is_silent():
+    """Twice, as the broker may have been away between two looks, and nobody was heard then."""
+    clock = MockClock()
+    heartbeats = Heartbeats(300, clock.time)
+    found = []
+    for beat in range(5):
+        found.append(names(heartbeats.look(seen(good=beat, late=beat // 2, bad=7))))
+        clock.sleep(400)
+    assert found == [[], [], [], ["bad"], ["bad"]]
 
 
 def test_a_clock_that_is_set_back_keeps_no_silent_worker():
     """It is given up when its lease is over, and not when the clock has caught up as well."""
     clock = MockClock()
-    silence = Silence(30, clock.time)
-    silence.look(seen(a=1))
+    heartbeats = Heartbeats(30, clock.time)
+    heartbeats.look(seen(a=1))
     clock.now -= 3600
-    silence.look(seen(a=1))
+    heartbeats.look(seen(a=1))
     for _ in range(5):
         clock.sleep(6)
-        found = silence.look(seen(a=1))
+        found = heartbeats.look(seen(a=1))
     assert names(found) == ["a"]
 
 
 def test_a_worker_that_was_restarted_under_its_name_is_another_one():
     clock = MockClock()
-    silence = Silence(10, clock.time)
-    silence.look(seen(a=5))
+    heartbeats = Heartbeats(10, clock.time)
+    heartbeats.look(seen(a=5))
     clock.sleep(5)
-    assert silence.look(seen(a=0)) == []
+    assert heartbeats.look(seen(a=0)) == []
     clock.sleep(5)
-    assert silence.look(seen(a=0)) == []
+    assert heartbeats.look(seen(a=0)) == []
 
 
 class Announced:
