@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from hpc.autoscale.config import check_config
-from hpc.autoscale.weights import providers
-from hpc.autoscale.weights.providers import BLEND, BUILT_IN, WeightQuestion
+from hpc.autoscale.weights import current_weights
+from hpc.autoscale.weights.providers import BLEND, BUILT_IN
 
 PAGE = (Path(__file__).parents[2] / "docs" / "weights.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"<!-- \w+: (.*?) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL))
@@ -39,12 +39,16 @@ class EntryPoints(dict):
         return set(self)
 
 
-def test_a_provider_of_ones_own(monkeypatch):
+def test_a_provider_of_ones_own(monkeypatch, tmp_path):
     """Is found by its name, and asked."""
     assert 'close-first = "site_weights:close_first"' in EXAMPLES["pyproject.toml"]
     offered = EntryPoints({"close-first": Offered()})
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: offered)
-    settings = {"options": {"milliseconds": {"eastus": 10, "westus3": 40}}}
-    question = WeightQuestion(("eastus", "westus3", "mars"), settings=settings)
-    found = providers.ask("close-first", question)
-    assert found == {"eastus": 1000, "westus3": 250, "mars": None}
+    section = {
+        "provider": "close-first",
+        "regions": ["eastus", "westus3", "mars"],
+        "options": {"milliseconds": {"eastus": 10, "westus3": 40}},
+    }
+    found = current_weights({"weights": section}, str(tmp_path))
+    assert found.weights == {"eastus": 1000, "westus3": 250, "mars": 625}
+    assert found.unknown == ("mars",)

@@ -275,6 +275,27 @@ def test_a_price_that_is_not_known_any_more_leaves_the_last_weight(site, server)
     assert (later.unknown, later.weights) == (("westus2",), {"eastus": 1000, "westus2": 800})
 
 
+def test_the_cheapest_region_keeps_its_share_while_its_price_is_not_known(site, server):
+    """Although the weights of the others are in the measure of the next one then."""
+
+    def priced(amount):
+        item = {"type": "Consumption", "currencyCode": "USD", "meterName": "F4s v2"}
+        return Answer(body={"Items": [{**item, "retailPrice": amount}]})
+
+    nothing = Answer(body={"Items": []})
+    server.on("GET", "/prices", priced(0.1), priced(0.4), priced(0.8))
+    server.on("GET", "/prices", nothing, priced(0.4), priced(0.8))
+    server.on("GET", "/prices", nothing, priced(0.2), priced(0.8))
+    site.config["cost"] = {"prices_url": f"{server.url}/prices", "cache_root": str(site.home / "p")}
+    asked = {"provider": "price", "regions": REGIONS, "spot": False}
+    assert list(site.now(**asked).weights.values()) == [1000, 250, 125]
+    later = site.now(after=10_000_000, **asked)  # prices are kept for some days
+    assert (list(later.weights.values()), later.unknown) == ([1000, 250, 125], ("eastus",))
+    # together the others weigh as much as before
+    changed = site.now(after=10_000_000, **asked).weights
+    assert list(changed.values()) == [1000, 300, 75]
+
+
 def prices_of(site, region):
     """What the simulator says something costs."""
     query = f"$filter=armRegionName eq '{region}' and armSkuName eq '{F4}'"
@@ -324,7 +345,7 @@ def broken(answer):
 def ask_as(answer, question):
     from hpc.autoscale.weights import providers
 
-    return providers._in_whole_numbers(providers._checked("mine", answer, question))
+    return providers._checked("mine", answer, question)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,10 @@ HYSTERESIS = 0.25
 TIMEOUT = 60.0
 ASK_AGAIN = 60.0
 """Seconds after which a provider is asked again that did not answer."""
+_WHOLE = 1000
+"""What the largest weight of providers is that know no whole numbers."""
 
-Ask = Callable[[str, WeightQuestion], Mapping[str, int | None]]
+Ask = Callable[[str, WeightQuestion], Mapping[str, float | None]]
 
 # the questions, by their key, to which a provider of this process has given no answer yet
 _unanswered: set[str] = set()
@@ -201,14 +203,14 @@ def _renewed(
 
 def _ask_in_time(
     ask_provider: Ask, key: str, name: str, question: WeightQuestion
-) -> Mapping[str, int | None]:
+) -> Mapping[str, float | None]:
     """What a provider answers; TimeoutError when it takes too long. It is left alone then, and not
     asked again while it has that question."""
     if key in _unanswered:
         raise TimeoutError("it still has not answered what it was asked before")
     _unanswered.add(key)
 
-    def asked() -> Mapping[str, int | None]:
+    def asked() -> Mapping[str, float | None]:
         try:
             return ask_provider(name, question)
         finally:
@@ -222,18 +224,38 @@ def _ask_in_time(
 
 
 def _completed(
-    answer: Mapping[str, int | None], known: CurrentWeights | None, question: WeightQuestion
+    answer: Mapping[str, float | None], known: CurrentWeights | None, question: WeightQuestion
 ) -> dict[str, int]:
-    """The answer, with a weight for regions of which the provider knows nothing: the last one that
-    it gave, else the median of the others. WeightsError where it knows nothing at all, or says
-    never to all."""
+    """The answer in whole numbers, with a weight for regions of which the provider knows nothing:
+    the last one that it gave, else the median of the others. WeightsError where it knows nothing at
+    all, or says never to all."""
     given = {r: w for r in question.regions if (w := answer.get(r)) is not None}
     if not any(given.values()):
         said = "never to all regions" if given else "nothing of any region"
         raise WeightsError(f"expected a weight above 0 of some region, found {said}")
-    last = known.weights if known is not None and known.taken_at is not None else {}
-    usual = max(1, round(median([weight for weight in given.values() if weight])))
-    return {region: given.get(region, last.get(region, usual)) for region in question.regions}
+    has_last = known is not None and known.taken_at is not None
+    last: Mapping[str, float] = known.weights if known is not None and has_last else {}
+    usual = median([weight for weight in given.values() if weight])
+    if _are_whole(given):
+        usual = max(1, round(usual))
+    else:
+        both = [region for region in given if given[region] and last.get(region)]
+        # the last ones in the measure of these
+        measure = sum(given[r] for r in both) / sum(last[r] for r in both) if both else 0.0
+        last = {region: weight * measure for region, weight in last.items() if both}
+    return _in_whole_numbers({r: given.get(r, last.get(r, usual)) for r in question.regions})
+
+
+def _are_whole(weights: Mapping[str, float]) -> bool:
+    return not any(isinstance(weight, float) for weight in weights.values())
+
+
+def _in_whole_numbers(weights: Mapping[str, float]) -> dict[str, int]:
+    """The same weights or, where a provider has floats, weights in about the same ratios, with 1000
+    for the largest; what is above 0 stays so. Whether floats happen to be whole makes no
+    difference: weights of one provider are compared with those that it gave before."""
+    scale = 1.0 if _are_whole(weights) else _WHOLE / max(weights.values())
+    return {r: max(round(weight * scale), int(weight > 0)) for r, weight in weights.items()}
 
 
 def _stand_in(settings: Mapping[str, Any], question: WeightQuestion) -> dict[str, int]:

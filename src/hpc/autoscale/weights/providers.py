@@ -1,9 +1,9 @@
 """What weights of regions are made from: providers by name.
 
 A provider answers a `WeightQuestion` with a weight for each region: 0 for never, None where it
-knows nothing of a region. It may raise anything; whoever asks keeps the last good weights then. Its
-numbers only mean something beside each other. Providers of installed distributions are entry points
-of the group `hpc.autoscale.weights`.
+knows nothing of a region. It may raise anything; whoever asks keeps the last good weights then.
+Floats only mean something beside each other; whole numbers are compared with those that it gave
+before. Providers of installed distributions are entry points of the group `hpc.autoscale.weights`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.weights.scores import MANAGEMENT_URL, METADATA_URL, PlacementScores
 
 ENTRY_POINTS = "hpc.autoscale.weights"
-
-_WHOLE = 1000
-"""What the largest weight of providers is that know no whole numbers."""
 
 
 class WeightsError(AutoscaleError):
@@ -164,15 +161,15 @@ def _checked_function(found: Any, name: str) -> WeightProvider:
     return provider
 
 
-def ask(name: str, question: WeightQuestion) -> dict[str, int | None]:
-    """The answer of a provider, or of a blend of some, in whole numbers.
+def ask(name: str, question: WeightQuestion) -> dict[str, float | None]:
+    """The answer of a provider, or of a blend of some, with every region of the question.
 
     Each provider of a blend counts by its share under `blend`, and each of its weights by its
     share of them all. A region that one of them says never to has 0. WeightsError for an answer
     that cannot be used.
     """
     if name != BLEND:
-        return _in_whole_numbers(_checked(name, provider_named(name)(question), question))
+        return _checked(name, provider_named(name)(question), question)
     shares: Mapping[str, float] = question.settings.get("blend") or {}
     if not any(shares.values()):
         raise ConfigurationException(
@@ -194,7 +191,7 @@ def ask(name: str, question: WeightQuestion) -> dict[str, int | None]:
             blended[region] = None
         else:
             blended[region] = sum(shares[each] * w / wholes[each] for each, w in known.items())
-    return _in_whole_numbers(blended)
+    return blended
 
 
 def _checked(name: str, answer: object, question: WeightQuestion) -> dict[str, float | None]:
@@ -212,17 +209,3 @@ def _checked(name: str, answer: object, question: WeightQuestion) -> dict[str, f
             )
         found[region] = weight
     return found
-
-
-def _in_whole_numbers(weights: Mapping[str, float | None]) -> dict[str, int | None]:
-    """The same weights or, where a provider has floats, weights in about the same ratios, with 1000
-    for the largest; what is above 0 stays so. Whether floats happen to be whole makes no
-    difference: weights of one provider are compared with those that it gave before."""
-    known = [weight for weight in weights.values() if weight is not None]
-    scale = 1.0
-    if any(known) and any(isinstance(weight, float) for weight in known):
-        scale = _WHOLE / max(known)
-    return {
-        region: None if weight is None else max(round(weight * scale), int(weight > 0))
-        for region, weight in weights.items()
-    }
