@@ -237,6 +237,18 @@ def test_rows_that_make_no_sense_are_left_out_of_the_file(tmp_path):
     assert found.boots["half"] == Boot(5.0, up_at="htc")
 
 
+@pytest.mark.parametrize("column", ["failed_at", "delay", "until"])
+@pytest.mark.parametrize("value", ["1e308", "-1e308", "9e999", "-9e999"])
+def test_no_damaged_time_of_a_row_keeps_passes_from_being_made(tmp_path, column, value):
+    """What rests by it rests for no longer than anything does, or is forgotten."""
+    file = BackoffFile(str(tmp_path / "backoff.db"))
+    file.write({subjects.node("n"): failing(FailureKind.CAPACITY, 1000.0)}, {}, {})
+    with closing(sqlite3.connect(file.path)) as db, db:
+        db.execute(f"UPDATE backoffs SET {column} = {value}")
+    aged = [law.aged(each, 1010.0, Policy()) for each in file.read().backoffs.values()]
+    assert all(each is None or each.open_at <= 1010.0 + 3 * 3600.0 for each in aged)
+
+
 def test_a_bucket_of_nodes_that_boot_is_not_said_to_rest(tmp_path):
     """Though it has a limit, in case this very pass learns that it is to rest."""
     (bucket,) = a_manager(an_htc_cluster(10, vm_size="Standard_F4s_v2")).get_buckets()

@@ -148,10 +148,11 @@ def _rows(backoffs: Mapping[Subject, Backoff | None]) -> Iterable[tuple[object, 
 def _backoff(cause: object, *row: Any) -> Backoff | None:
     """A row of the file; None where it makes no sense."""
     message, failed_at, level, streak, delay, until, passed = row
-    is_number = all(isinstance(t, int | float) for t in (failed_at, delay, until))
+    times = (failed_at, delay, until)
+    is_number = all(isinstance(t, int | float) and math.isfinite(t) for t in times)
     is_count = all(isinstance(n, int) and n >= 0 for n in (level, streak, passed))
     found = _CAUSES.get(cause)
-    if found is None or not is_number or not is_count or not 0 <= delay < math.inf:
+    if found is None or not is_number or not is_count or delay < 0:
         return None
     level = min(level, MAX_LEVEL)
     return Backoff(found, str(message), failed_at, level, streak, delay, until, passed)

@@ -144,7 +144,11 @@ def aged(known: Backoff, now: float, policy: Policy) -> Backoff | None:
     no rest longer."""
     if known.failed_at > now:
         known = replace(known, failed_at=now, until=min(known.until, now + known.delay))
-    known = replace(known, until=min(known.until, now + policy.ceiling))
+    known = replace(
+        known,
+        until=min(known.until, now + policy.ceiling),
+        delay=min(known.delay, policy.ceiling),
+    )
     if not known.level:
         return known if now - known.failed_at < policy.ceiling else None
     fallen = max(0, int((now - known.open_at) // max(1.0, policy.ceiling)))
