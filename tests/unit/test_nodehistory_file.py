@@ -281,6 +281,18 @@ def test_a_node_that_is_gone_without_an_id_is_none(path):
         assert (list(history.gone()), len(history.gone())) == (["B"], 1)
 
 
+@pytest.mark.parametrize("damaged", ["NULL", "x'ff'"])
+def test_a_node_without_an_id_does_not_boot(path, damaged):
+    """A row that is damaged keeps nobody from looking for those that do."""
+    with History(path, 1000.0) as history:
+        history.update([a_started_node("A", "Acquiring"), a_started_node("B", "Acquiring")])
+    with sqlite3.connect(path) as conn:
+        conn.execute(f"UPDATE nodes SET node_id = {damaged} WHERE node_id = 'A'")
+    conn.close()
+    with History(path, 5000.0) as history:
+        assert history.booting(1800) == ["B"]
+
+
 def test_a_file_left_half_made_is_finished(path):
     """The old program could leave tables without a version; they are taken as they are."""
     old_file(path, [("a", "h", None, 1.0, 1.0, 1.0, None, 0)], version=None)

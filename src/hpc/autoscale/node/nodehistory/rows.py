@@ -98,8 +98,9 @@ def _select(conn: sqlite3.Connection, node_ids: Iterable[str]) -> Iterator[NodeR
 
 
 def read_alive(conn: sqlite3.Connection) -> dict[str, NodeRecord]:
-    """The records of the nodes that are not gone, by NodeId."""
-    rows = conn.execute(f"{_SELECT} WHERE delete_time IS NULL ORDER BY rowid")
+    """The records of the nodes that are not gone, by NodeId; in a damaged file some have none."""
+    there = "delete_time IS NULL AND typeof(node_id) = 'text'"
+    rows = conn.execute(f"{_SELECT} WHERE {there} ORDER BY rowid")
     return {record.node_id: record for record in map(_record, rows)}
 
 
