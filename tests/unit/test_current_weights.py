@@ -79,6 +79,46 @@ def test_a_file_that_cannot_be_written_keeps_nobody_from_the_weights(tmp_path, c
     assert "there is no directory" in caplog.text
 
 
+@pytest.mark.parametrize(("home", "more"), [("gone", {}), (".", {"read_only": True})])
+def test_a_provider_is_asked_as_seldom_where_nothing_is_written(tmp_path, home, more):
+    """By a loop on a full disk, or one that may only read: there is a quota of questions, and one
+    that hangs is waited for."""
+    asked = []
+
+    def fails_once(name, question):
+        asked.append(clock.time())
+        if len(asked) == 1:
+            raise OSError("no answer")
+        return {"eastus": 7}
+
+    for _ in range(40):
+        found = current_weights({**CONFIG, **more}, str(tmp_path / home), fails_once)
+        clock.sleep(30)
+    assert asked == [1000.0, 1060.0, 1960.0]
+    assert found.weights == {"eastus": 7}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_another_process_has_written_meanwhile_counts(tmp_path):
+    """Where a process that may only read has asked before."""
+
+    def weighs(weight):
+        return lambda name, question: {"eastus": weight}
+
+    reading = {**CONFIG, "read_only": True}
+    assert current_weights(reading, str(tmp_path), weighs(1)).weights == {"eastus": 1}
+    clock.sleep(10)
+    assert current_weights(CONFIG, str(tmp_path), weighs(2)).weights == {"eastus": 1}
+    clock.sleep(890)
+    assert current_weights(CONFIG, str(tmp_path), weighs(3)).weights == {"eastus": 1}
+    with sqlite3.connect(tmp_path / "weights.db") as db:
+        (saved,) = db.execute("SELECT found FROM weights").fetchone()
+        newer = {**json.loads(saved), "weights": {"eastus": 5}, "tried_at": clock.time() + 5}
+        db.execute("UPDATE weights SET found = ?", (json.dumps(newer),))
+    clock.sleep(10)
+    assert current_weights(reading, str(tmp_path), weighs(4)).weights == {"eastus": 5}
+
+
 GOOD = {"weights": {"eastus": 1}, "taken_at": 1.0, "tried_at": 1.0, "unknown": []}
 
 

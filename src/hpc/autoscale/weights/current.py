@@ -33,9 +33,6 @@ _WHOLE = 1000
 
 Ask = Callable[[str, WeightQuestion], Mapping[str, float | None]]
 
-# the questions, by their key, to which a provider of this process has given no answer yet
-_unanswered: set[str] = set()
-
 
 @dataclass(frozen=True)
 class CurrentWeights:
@@ -51,6 +48,12 @@ class CurrentWeights:
     tried_at: float
     problem: str = ""
     unknown: tuple[str, ...] = ()
+
+
+# the questions, by their key, to which a provider of this process has given no answer yet
+_unanswered: set[str] = set()
+# what this process has found and could not write, or may not, by path and question
+_unwritten: dict[tuple[str, str], CurrentWeights] = {}
 
 
 class WeightsFile(SqliteFile):
@@ -101,22 +104,26 @@ def current_weights(
     A provider that fails in any way leaves the last weights in force; where there are none, those
     under `static` stand in, or all regions weigh the same. ConfigurationException for a section
     that makes no sense, WeightsError for a file that cannot be read; one that cannot be written
-    costs a warning.
+    costs a warning, and what it would have is kept in this process.
     """
     settings = config.get(SECTION) or {}
     question = _question(config, settings)
     key = _key(settings, question)
     file = WeightsFile(path_of(WEIGHTS, config, home))
-    known = file.read(key)
+    here = (file.path, key)
+    every = [each for each in (file.read(key), _unwritten.get(here)) if each is not None]
+    known = max(every, key=lambda each: each.tried_at, default=None)
     if known is not None and _is_fresh(known, clock.time(), settings):
         return known
     patient = functools.partial(_ask_in_time, ask_provider, key)
     found = _renewed(known, settings, question, patient)
+    _unwritten[here] = found
     if not config.get("read_only"):
         try:
             file.write(key, found)
+            _unwritten.pop(here, None)
         except WeightsError as error:
-            logging.warning("weights are not remembered, and asked for again next time: %s", error)
+            logging.warning("weights are not remembered beyond this process: %s", error)
     return found
 
 
