@@ -1,6 +1,7 @@
 """Weights of regions, asked for over HTTP, kept, and shown."""
 
 import json
+import re
 from collections import Counter
 from urllib.parse import quote
 from urllib.request import urlopen
@@ -400,6 +401,25 @@ def test_azscale_weights_guesses_a_region_of_which_nothing_is_known(site, tmp_pa
         "weights.regions: the provider knows nothing of 'wetsus2'; did you mean 'westus2'?" in said
     )
     assert said.count("did you mean") == 1
+
+
+def test_a_loop_says_why_weights_are_not_those_of_the_provider(site):
+    """In a note of the pass, for as long as that is so; nobody else reads the log."""
+
+    def notes(after, **more):
+        clock.sleep(after)
+        return Autoscaler({**auto(site, weights=site.section), **more}, Tasks(1)).run_once().notes
+
+    site.simulator.faults.add("status", status=403, endpoint="get_token")
+    refused = r"weights of regions: spot-score: .*: HTTP 403: .*; {}"
+    for more in ({"read_only": True}, {}):
+        (said,) = notes(0, **more)
+        assert re.fullmatch(refused.format("others stand in"), said)
+    site.simulator.faults.clear()
+    assert notes(61) == ()
+    site.simulator.faults.add("status", status=403, endpoint="get_token")
+    (said,) = notes(901)
+    assert re.fullmatch(refused.format("the last ones hold"), said)
 
 
 def test_prices_do_for_several_clusters(site, capsys):

@@ -246,6 +246,10 @@ def validate(driver: SchedulerDriver, hosts: list[SchedulerNode], node_mgr: Node
     gate.facts.why.update(dict.fromkeys(given_up, "marked"))
 
 
+WEIGHTS_PROBLEM = "_weights_problem"
+"""The entry of the configuration of a pass that says why there are no new weights of regions."""
+
+
 def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any]:
     """The configuration with the file of the request sets, with what the driver wants of
     nodearrays, with the weights of regions that hold now where it says `auto`, and with files in
@@ -260,7 +264,10 @@ def for_a_pass(config: dict[str, Any], driver: SchedulerDriver) -> dict[str, Any
         REQUEST_SETS.key: path_of(REQUEST_SETS, config, driver.autoscale_home),
         DRIVERS_WISH: wish,
     }
-    config = with_weights(config, functools.partial(_current_weights, driver))
+    problems: list[str] = []
+    config = with_weights(config, functools.partial(_current_weights, driver, problems))
+    if problems:
+        config[WEIGHTS_PROBLEM] = problems[0]
     if config.get(SECTION):
         config[STATES_FILE] = path_of(HOSTS, config, driver.autoscale_home)
     directory = directory_of_files(config, driver.autoscale_home)
@@ -282,10 +289,16 @@ def with_requests_file(config: dict[str, Any], driver: SchedulerDriver) -> dict[
     return {**config, REQUESTS.key: path_of(REQUESTS, config, driver.autoscale_home)}
 
 
-def _current_weights(driver: SchedulerDriver, config: dict[str, Any]) -> dict[str, int]:
+def _current_weights(
+    driver: SchedulerDriver, problems: list[str], config: dict[str, Any]
+) -> dict[str, int]:
     from hpc.autoscale.weights import current_weights
 
-    return dict(current_weights(config, driver.autoscale_home).weights)
+    found = current_weights(config, driver.autoscale_home)
+    if found.problem:
+        held = "others stand in" if found.taken_at is None else "the last ones hold"
+        problems.append(f"weights of regions: {found.problem}; {held}")
+    return dict(found.weights)
 
 
 def driver_wants(config: Mapping[str, Any]) -> bool:

@@ -94,6 +94,7 @@ class Autoscaler:
         self._result_handler = result_handler
         self._demand_known = demand_known
         self._journal = LoopJournal()
+        self._weights_problem: str | None = None
         self._telemetry = Telemetry(os.environ if has_spans else OFF)
 
     def run_once(self) -> PassSummary:
@@ -151,12 +152,14 @@ class Autoscaler:
         if self.dry_run:
             one = self._pass(driver, config)
             self._listen(one.run)
-            return one.summary(started_at, self._clock.time())
+            summary = one.summary(started_at, self._clock.time())
+            return _with_notes(summary, filter(None, [self._weights_problem]))
         with self._telemetry.of_pass(config, str(driver)) as spans:
             summary = self._recorded(started_at, driver, config, spans)
             if spans is not None:
                 spans.summary = summary
-        return _with_notes(summary, filter(None, [self._telemetry.problem]))
+        problems = (self._telemetry.problem, self._weights_problem)
+        return _with_notes(summary, filter(None, problems))
 
     def _recorded(
         self,
@@ -267,6 +270,7 @@ class Autoscaler:
         recorder = config.get("_journal")  # what the configuration comes to is in its record
         with nullcontext() if recorder is None else recorder.outside():
             config = self._config_under_lock(config)
+        self._weights_problem = config.get(learning.WEIGHTS_PROBLEM)
         one = Pass(
             config,
             driver,

@@ -78,7 +78,8 @@ class ConfigurationCommands(CommandLine):
     def config(self, config: Config, writer: TextIO | None = None) -> None:
         """Prints the configuration as it is used, without its secrets."""
         _, config = self._prepared(config)
-        del config[DRIVERS_WISH]  # nobody wrote it there
+        for key in (DRIVERS_WISH, learning.WEIGHTS_PROBLEM):  # which nobody wrote there
+            config.pop(key, None)
         writer = writer or sys.stdout
         printable = {key: _printable(value) for key, value in redact(config).items()}
         form = self._noted_format or "json"
