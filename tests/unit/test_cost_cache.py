@@ -99,6 +99,7 @@ def test_a_clock_that_was_put_back_makes_entries_unknown(directory, now):
         b'{"key": "key"}',
         b'{"key": "key", "time": "noon", "value": []}',
         b'{"key": "key", "time": null, "value": []}',
+        b'{"key": "key", "time": 1%s, "value": []}' % (b"0" * 400),
         b'{"key": "something else", "time": 1000000, "value": [{}]}',
     ],
 )

@@ -84,7 +84,10 @@ def test_letter_case_does_not_matter():
     assert chosen([item(0.1, meterName="F4 SPOT")], spot=True) is not None
 
 
-@pytest.mark.parametrize("price", [None, "0.2", True, 0, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "price",
+    [None, "0.2", True, 0, -1, float("nan"), float("inf"), pytest.param(10**400, id="10**400")],
+)
 def test_a_price_is_a_number_above_0(price):
     """Anything else is no price, and never 0."""
     assert rate_of(item(price)) is None

@@ -108,12 +108,15 @@ def test_retail_items(wrap):
     """Items of the Retail Prices API give Linux prices on demand and spot; the others are passed
     over."""
     items = [
-        item(0.9),
+        item(0.9, armSkuName="standard_nc6", currencyCode="USD", unitOfMeasure="1 Hour"),
         item(0.2, skuName="NC6 Spot"),
         item(0.3, meterName="NC6 Low Priority"),
         item(1.9, productName="Virtual Machines NC Series Windows"),
         item(500, type="Reservation"),
         item(armSkuName=""),
+        item(armSkuName={"name": "Standard_NC6"}),
+        item(armRegionName=["eastus"]),
+        item(300, unitOfMeasure="1/Month"),
     ]
     use_price_override(wrap(items))
     assert price_per_hour("eastus", "Standard_NC6") == 0.9
@@ -129,9 +132,11 @@ def test_retail_items(wrap):
         ({"eastus": {"A": "1"}}, "eastus.A: expected dollars per hour above 0, found '1'"),
         ({"eastus": {"A": True}}, "found True"),
         ({"eastus": {"A": float("nan")}}, "found nan"),
+        ({"eastus": {"A": 10**400}}, "eastus.A: expected dollars per hour above 0, found 1000"),
         ({"eastus": {"A": {"sport": 1}}}, "eastus.A.sport: expected ondemand or spot"),
         ({"eastus": {"A": {"spot": -1}}}, "eastus.A.spot: expected dollars per hour above 0, found -1"),  # noqa: E501
         ([3], "[0]: expected a retail item, found 3"),
+        ([item(0.1, currencyCode="EUR")], "[0].currencyCode: expected prices in USD, found 'EUR'"),
         ([item(0)], "[0].retailPrice: expected dollars per hour above 0, found 0"),
     ],
 )  # fmt: skip

@@ -171,6 +171,7 @@ def test_a_file_of_the_package_is_an_override_too(tmp_path):
         ({"sizes": {ND: {"gpu_count": 3}}}, "sizes.Standard_ND96isr_H100_v5.gpu_count: expected one of family"),  # noqa: E501
         ({"sizes": {ND: {"vcpu": 3}}}, "did you mean 'vcpus'?"),
         ({"sizes": {ND: {"vcpus": "3"}}}, "vcpus: expected a number of at least 0, found '3'"),
+        ({"sizes": {ND: {"vcpus": 10**400}}}, "found a number of 401 characters"),
         ({"sizes": {ND: {"vcpus": True}}}, "vcpus: expected a number of at least 0, found true"),
         ({"sizes": {ND: {"vcpus": -3}}}, "vcpus: expected a number of at least 0, found -3"),
         ({"sizes": {ND: {"vcpus": 0}}}, "vcpus: expected a number above 0, found 0"),

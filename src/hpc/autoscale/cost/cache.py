@@ -89,7 +89,14 @@ class ResponseCache:
                 return float(entry["time"]), entry["value"]
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        except (
+            OSError,
+            ValueError,
+            ArithmeticError,
+            LookupError,
+            TypeError,
+            RecursionError,
+        ) as error:
             logging.debug("Ignoring the cached prices in %s: %s", path, error)
         return None
 

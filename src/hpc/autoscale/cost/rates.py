@@ -5,8 +5,8 @@ lists reservations, Windows, spot, old low-priority and developers' prices side 
 calls this.
 """
 
-import math
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,7 +44,7 @@ def rate_of(item: Mapping[str, Any]) -> float | None:
     price = item.get("retailPrice")
     if isinstance(price, bool) or not isinstance(price, int | float):
         return None
-    return float(price) if math.isfinite(price) and price > 0 else None
+    return float(price) if 0 < price <= sys.float_info.max else None
 
 
 def catalogue_item(sku_name: str, region: str, spot: bool, dollars: float) -> Item:

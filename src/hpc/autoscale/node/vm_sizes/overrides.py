@@ -7,8 +7,8 @@ They are the short form of the packaged table (for a correction by hand), locati
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, NoReturn
@@ -243,7 +243,7 @@ def _object(value: Any, path: str) -> Mapping[str, Any]:
 
 def _check_number(path: str, value: Any, whole: bool = False) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < 0:
+    if not is_number or not 0 <= value <= sys.float_info.max:
         _expect(path, "a number of at least 0", value)
     if whole and value != int(value):
         _expect(path, "a whole number", value)
@@ -258,5 +258,6 @@ def _kind(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     if isinstance(value, int | float | str):
-        return repr(value) if len(repr(value)) < 60 else f"a text of {len(str(value))} characters"
+        what = "text" if isinstance(value, str) else "number"
+        return repr(value) if len(repr(value)) < 60 else f"a {what} of {len(str(value))} characters"
     return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"

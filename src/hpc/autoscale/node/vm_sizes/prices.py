@@ -8,8 +8,8 @@ usage and bills are not looked at here.
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
@@ -178,7 +178,7 @@ def _price(given: Any, path: str) -> Price:
 
 def _dollars(value: Any, path: str) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value <= 0:
+    if not is_number or not 0 < value <= sys.float_info.max:
         raise Wrong(
             path, f"expected dollars per hour above 0, found {value!r} (leave out what is unknown)"
         )
@@ -188,7 +188,8 @@ def _dollars(value: Any, path: str) -> float:
 def _from_retail_items(items: Any) -> Prices:
     """The prices in items of the Retail Prices API.
 
-    Only hourly Linux prices, on demand or spot, are taken.
+    Only hourly Linux prices, on demand or spot, are taken; those in another currency than dollars
+    are a mistake.
     """
     if not isinstance(items, list):
         raise Wrong("", f"expected prices by location or a list of retail items, found {items!r}")
@@ -198,8 +199,14 @@ def _from_retail_items(items: Any) -> Prices:
             raise Wrong(f"[{index}]", f"expected a retail item, found {item!r}")
         kind = _kind_of_meter(item)
         size, location = item.get("armSkuName"), item.get("armRegionName")
-        if kind is None or not size or not location:
+        if kind is None or not (isinstance(size, str) and size):
             continue
+        if not (isinstance(location, str) and location):
+            continue
+        currency = item.get("currencyCode") or "USD"
+        if currency != "USD":
+            raise Wrong(f"[{index}].currencyCode", f"expected prices in USD, found {currency!r}")
+        size = VM_SIZES.usual_name(size)
         sizes = prices.setdefault(location, {})
         known = sizes.get(size, Price())
         dollars = _dollars(item.get("retailPrice"), f"[{index}].retailPrice")
@@ -209,7 +216,8 @@ def _from_retail_items(items: Any) -> Prices:
 
 def _kind_of_meter(item: Mapping[str, Any]) -> str | None:
     texts = [str(item.get(key, "")) for key in ("productName", "skuName", "meterName")]
-    if item.get("type") != "Consumption" or "Windows" in texts[0]:
+    is_hourly = item.get("unitOfMeasure") in (None, "", "1 Hour")
+    if item.get("type") != "Consumption" or "Windows" in texts[0] or not is_hourly:
         return None
     if any(text.endswith("Low Priority") for text in texts):
         return None
