@@ -147,6 +147,26 @@ def test_commands_that_name_it_say_that_it_is_away(site, was_read):
     assert site.command.code == 0, listed
 
 
+def test_a_node_of_it_that_nobody_knows_is_none_of_another_cluster(site):
+    """There is no guess by which somebody would delete a node that he did not mean."""
+    site.clusters.run(1)
+    site.break_west(was_read=False)
+    for command in ("delete_nodes", "restart_nodes"):
+        for insisting in ((), ("--force",)):
+            said = site.azscale(command, "-N", "west/htc-1", *insisting)
+            assert (site.command.code, "mean" in said) == (1, False), said
+            assert f"'west/htc-1': {WAITS}" in said
+
+
+def test_what_the_configuration_says_of_its_nodearrays_is_no_mistake(site):
+    """While nobody knows which ones it has; those of the others are looked at."""
+    site.clusters.settings["idle_timeout"] = {"west/htc": 100, "east/hct": 100}
+    site.break_west(was_read=False)
+    said = site.azscale("nodes")
+    assert "idle_timeout.east/hct: the cluster has no nodearray 'east/hct'" in said
+    assert "idle_timeout.west" not in said
+
+
 def test_its_nodes_are_still_those_of_their_dynamic_arrays(site):
     """Also in a process that has not seen the cluster."""
     arrays = site.clusters.home / "arrays.json"

@@ -290,8 +290,8 @@ class CommandLine(ABC):
         self._work = NodeWork(jobs, hosts, calculator.node_mgr.get_nodes(), gone)
         learning.add_jobs(calculator, jobs, logging.set_context, new_gangs(calculator.config))
         nodes = [node for node in calculator.finish().compute_nodes if not is_planned(node)]
-        found = find_nodes(nodes, self._work, hostnames or (), node_names or ())
-        return driver, calculator, found
+        names = (hostnames or (), node_names or ())
+        return driver, calculator, find_nodes(nodes, self._work, *names, calculator.node_mgr)
 
     # -- constraints
 

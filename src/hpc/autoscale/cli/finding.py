@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from hpc.autoscale.autoscaler import learning
+from hpc.autoscale.cli.unknown import check_is_read
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.identity import Identities, short_name
 from hpc.autoscale.node.node import Node
+from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.util import partition
 
 
@@ -74,13 +76,17 @@ class NodeWork:
 
 
 def find_nodes(
-    nodes: Sequence[Node], work: NodeWork, hostnames: Sequence[str], node_names: Sequence[str]
+    nodes: Sequence[Node],
+    work: NodeWork,
+    hostnames: Sequence[str],
+    node_names: Sequence[str],
+    node_mgr: NodeManager,
 ) -> list[Node]:
     """The nodes that are meant by host names and node names, in any case of letters.
 
     `["*"]` in either place means all nodes. A host name that no node has is taken for a host that
-    only the scheduler knows. AutoscaleError for an unknown node name, for an empty name, and for a
-    name that several nodes have.
+    only the scheduler knows. AutoscaleError for an unknown node name, also for one that a cluster
+    which does not answer may have, for an empty name, and for a name that several nodes have.
     """
     if list(hostnames) == ["*"] or list(node_names) == ["*"]:
         return list(nodes)
@@ -97,6 +103,7 @@ def find_nodes(
     for name in (_required(given, "node name") for given in node_names):
         named = by_name.get(name.lower())
         if named is None:
+            check_is_read(name, node_mgr)
             raise AutoscaleError(f"there is no node {name!r}{did_you_mean(name, by_name)}")
         exact = [node for node in named if node.name == name]
         node = _the_one(exact or named, f"node name {name}")

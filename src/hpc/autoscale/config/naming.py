@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
+from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException, did_you_mean
 
 _BY_NODEARRAY = ("idle_timeout", "boot_timeout", "nodearrays")
@@ -23,8 +24,11 @@ _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 _EXPECTED = "expected letters, digits, _ and - in a placement group"
 
 
-def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """A sentence on each nodearray that the configuration names and the cluster does not have."""
+def unknown_nodearrays(
+    config: Mapping[str, Any], known: Collection[str], unread: Collection[str] = ()
+) -> list[str]:
+    """A sentence on each nodearray that the configuration names and the cluster does not have.
+    `unread`: those of several clusters of which nobody knows what they have."""
     named: list[tuple[str, str]] = []
     for key in _BY_NODEARRAY:
         section = config.get(key)
@@ -39,6 +43,7 @@ def unknown_nodearrays(config: Mapping[str, Any], known: Collection[str]) -> lis
         f"{where}: the cluster has no nodearray {name!r}{did_you_mean(name, known)}"
         for where, name in named
         if name not in known and not any(fnmatchcase(each, name) for each in known)
+        if cluster_named(name, unread) is None
     ]
 
 

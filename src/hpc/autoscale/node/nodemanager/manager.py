@@ -462,10 +462,10 @@ def new_node_manager(
         operations.settle_lost_creates(binding, requests)
     dynamic, built = read_cluster(config, binding, requests)
     holds = _holds_of(config, built)
+    unread: Sequence[str] = getattr(binding, "never_read", ())
     unweighted: Sequence[str] = ()
     if weights is not None:
-        are_all = not getattr(binding, "never_read", ())
-        unweighted = share_out(weights, built.buckets, are_all)
+        unweighted = share_out(weights, built.buckets, not unread)
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     seen = dynamic.seen_through(binding)
     manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
@@ -483,7 +483,7 @@ def new_node_manager(
     _take_in_hosts(config, manager)
     provisioner.cluster_target = built.target_state
     manager._unusable, manager._listed = built.unusable, built.listed
-    manager.doubts = [*unknown_nodearrays(config, built.nodearrays), *unweighted]
+    manager.doubts = [*unknown_nodearrays(config, built.nodearrays, unread), *unweighted]
     for doubt in manager.doubts:
         _warn_once(doubt)
     if not disable_default_resources or not config.get("disable_default_resources", False):
