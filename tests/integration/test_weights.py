@@ -213,6 +213,7 @@ def test_prices_become_weights(site):
     plain = site.now(provider="price").weights
     square = site.now(provider="price", exponent=2)
     assert set(site.now(provider="price", exponent=0).weights.values()) == {1000}
+    assert site.now(provider="price", exponent=99_999).weights["westus2"] == 1, "and not never"
     assert (plain["eastus"], square.weights["eastus"]) == (1000, 1000)
     assert 0 < plain["westus2"] < 1000
     assert square.weights["westus2"] == pytest.approx(plain["westus2"] ** 2 / 1000, abs=2)

@@ -9,6 +9,7 @@ before. Providers of installed distributions are entry points of the group `hpc.
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -126,7 +127,8 @@ def price(question: WeightQuestion) -> Answer:
     given = question.settings.get("exponent")
     exponent = 1.0 if given is None else float(given)  # with 0 all regions are alike
     least = min(prices.values(), default=0.0)
-    return {region: (least / each) ** exponent for region, each in prices.items()}
+    # however dear, it is not never: with a large exponent it would be
+    return {r: max(sys.float_info.min, (least / p) ** exponent) for r, p in prices.items()}
 
 
 def _require_sizes(question: WeightQuestion, name: str) -> None:
