@@ -184,6 +184,28 @@ def test_its_nodes_are_still_those_of_their_dynamic_arrays(site):
 
 
 @pytest.mark.parametrize("was_read", [True, False])
+def test_a_wish_for_a_dynamic_array_of_it_waits(site, was_read):
+    """Its name does not say of which cluster it is. Groups wait as well."""
+    arrays = site.clusters.home / "arrays.json"
+    wanted = {"Name": "render", "Dynamic": True, "Extends": "west/htc", "TargetCount": 1}
+    group = {"TargetGroupCount": 1, "GroupInstanceCount": 2}
+    arrays.write_text(json.dumps([{**wanted, **group}]))
+    site.azscale("request", "--file", str(arrays), "--expiration", "9000")
+    site.clusters.after(600)
+    site.azscale("autoscale")
+    site.break_west(was_read)
+    said = site.azscale("autoscale")
+    assert f"2 jobs (request:standard/render:2i#1, request:standard/render) wait: {WAITS}" in said
+    for name in ("render", "render:2i#1"):
+        said = site.azscale("explain", f"request:standard/{name}")
+        assert said.startswith(f"Job request:standard/{name} waits: {WAITS}\n"), said
+    assert WAITS in site.azscale("buckets", "-C", "node.nodearray=render")
+    site.clusters["west"].faults.clear()
+    assert "not satisfied" not in site.azscale("autoscale")
+    assert site.clusters.counts() == {"east": 0, "west": 4}
+
+
+@pytest.mark.parametrize("was_read", [True, False])
 def test_a_wish_for_it_is_recorded_and_the_others_are_served(site, was_read):
     """A reporter that says again what it wants of both is not refused, and a typo is."""
     wish = ["--request-set", "w", "--instancecount", "2"]

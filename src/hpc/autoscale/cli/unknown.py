@@ -18,10 +18,9 @@ from typing import Any
 
 from hpc.autoscale.cli.wide import KEYWORDS
 from hpc.autoscale.columns import JOB_IDS, PRICE, all_column_names, parse_column
-from hpc.autoscale.config.clusters import cluster_named
 from hpc.autoscale.config.naming import NODEARRAYS, values_named
 from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
-from hpc.autoscale.explaining.known import clusters_away
+from hpc.autoscale.explaining.known import clusters_that_may_have
 from hpc.autoscale.explaining.refusals import unusable_cause
 from hpc.autoscale.explaining.words import a_property, an_amount, away_in_words
 from hpc.autoscale.node import vm_sizes
@@ -111,8 +110,7 @@ def why_unusable(
 def check_is_read(name: str, node_mgr: NodeManager) -> None:
     """AutoscaleError for the name of what one of several clusters may have that does not answer:
     nobody can tell of it."""
-    cluster = cluster_named(name, clusters_away(node_mgr))
-    if cluster is not None:
+    for cluster in clusters_that_may_have(name, node_mgr):
         raise AutoscaleError(f"{name!r}: {away_in_words(cluster)}")
 
 

@@ -35,13 +35,22 @@ def clusters_away(node_mgr: NodeManager) -> tuple[str, ...]:
     return tuple(getattr(node_mgr.cluster_bindings, "away", ()))
 
 
+def clusters_that_may_have(nodearray: str, node_mgr: NodeManager) -> list[str]:
+    """The clusters that are set aside and may have a nodearray of this name, which may have
+    wildcards, or the one that a dynamic array of this name extends."""
+    extended = getattr(node_mgr.cluster_bindings, "extended_by", None)
+    names = [nodearray, *(extended(nodearray) if extended else ())]
+    away = clusters_away(node_mgr)
+    return [each for each in away if any(cluster_named(name, (each,)) for name in names)]
+
+
 class Known:
     """What resources and values the nodes of a cluster have, worked out when it is asked for."""
 
     def __init__(self, node_mgr: NodeManager) -> None:
         self.buckets = node_mgr.get_buckets()
         self.unusable = [bucket for bucket, _ in node_mgr.get_unusable()]
-        self.away = clusters_away(node_mgr)
+        self.away_with = partial(clusters_that_may_have, node_mgr=node_mgr)
         self._resources: dict[str, None] | None = None
         self._values: dict[str, list[object]] = {}
         # by what is unknown: guesses take long, and thousands of buckets say the same
@@ -137,7 +146,7 @@ def other_value(refused: Refused, known: Known, elsewhere: Sequence[NodeBucket] 
     if index_of is None:  # one of several alternatives
         return Found("OtherValue", (name, said), f"{short} is not {said}", facts=[has])
     texts = list(getattr(wanted, "all", ()))
-    if is_array and any(cluster_named(str(text), known.away) for text in texts):
+    if is_array and any(known.away_with(str(text)) for text in texts):
         # nobody knows whether there is one
         return Found("OtherNodearray", (said,), f"the job wants nodearray {said}")
     place = str(refused.bucket.location)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hpc.autoscale import clock
 from hpc.autoscale.backoff.held import HeldBack, ShutOff
-from hpc.autoscale.config.clusters import cluster_named, cluster_of_bucket
+from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.config.naming import NODEARRAYS
 from hpc.autoscale.errors import counted
 from hpc.autoscale.explaining.codes import AFTER_LIMITS, OF_BACKOFF
@@ -20,6 +20,7 @@ from hpc.autoscale.explaining.found import Found, nearest_first
 from hpc.autoscale.explaining.known import (
     Known,
     clusters_away,
+    clusters_that_may_have,
     no_such_node,
     other_value,
     undefined,
@@ -251,7 +252,8 @@ def clusters_missing(job: Job, node_mgr: NodeManager) -> list[str]:
     named = [str(value) for name in NODEARRAYS for value in values_of(given, name)]
     if not named:
         return list(getattr(node_mgr.cluster_bindings, "never_read", ()))
-    return [cluster for cluster in away if any(cluster_named(n, (cluster,)) for n in named)]
+    meant = {cluster for name in named for cluster in clusters_that_may_have(name, node_mgr)}
+    return [cluster for cluster in away if cluster in meant]
 
 
 def _cluster_away(cluster: str) -> Found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from hpc.autoscale import clock
@@ -116,6 +117,11 @@ class DynamicArrays:
         """The dynamic arrays that extend a nodearray."""
         return self._of.get(nodearray, ())
 
+    def extended_by(self, name: str) -> list[str]:
+        """The nodearrays of the cluster that dynamic arrays of a name extend, which may have
+        wildcards."""
+        return [extends for known, extends in self._known if fnmatchcase(known, name)]
+
     @property
     def prefixes(self) -> dict[str, str]:
         """What names of nodes begin with, by array."""
@@ -179,6 +185,10 @@ class _Binding:
 
     def __str__(self) -> str:
         return str(self._binding)
+
+    def extended_by(self, name: str) -> list[str]:
+        """As `DynamicArrays` says."""
+        return self._arrays.extended_by(name)
 
     def create_nodes(
         self, nodes: Sequence[Node], request_id: str | None = None
