@@ -79,6 +79,26 @@ def test_asks_of_groups_are_remembered(ledger):
     assert ledger.reserved(1299) == {"0", "1"}
 
 
+@pytest.mark.parametrize("table", ["stops", "asks"])
+@pytest.mark.parametrize("damaged", ["NULL", "x'ff'"])
+def test_a_row_without_an_id_is_damage_until_it_lapses(ledger, table, damaged):
+    """Somebody was told yes, or asks for a group, and nobody knows who."""
+    group = a_surplus(3, group="g")
+    assert yes(ledger.decide(a_surplus(3), ["0"], 1000)) == ["0"]
+    assert yes(ledger.decide(group, ["1"], 1000)) == []
+    with sqlite3.connect(ledger.path) as conn:
+        conn.execute(f"UPDATE {table} SET node_id = {damaged}")
+    conn.close()
+    asks = [lambda at: ledger.decide(group, ["1"], at)]
+    if table == "stops":
+        asks += [lambda at: ledger.told_yes("vm-7", at), ledger.reserved]
+    for ask in asks:
+        with pytest.raises(LedgerError, match=r"autostop.db: it is damaged \(.* in a row\)"):
+            ask(1001)
+    for ask in asks:
+        ask(1600)
+
+
 def test_release(ledger):
     """Gives back what was not told to anybody."""
     ledger.decide(a_surplus(2, 1), ["0"], 1000)

@@ -56,8 +56,9 @@ class Ledger(SqliteFile):
         with self.writing() as db:
             _forget(db, now)
             _remember_asks(db, surplus, node_ids, now)
-            asked = [each for (each,) in db.execute("SELECT node_id FROM asks")]
-            return _decide(db, surplus, node_ids, asked, now, yes_is_final)
+            rows = db.execute("SELECT node_id FROM asks").fetchall()
+            asked = [each for (each,) in self.of_kinds(rows, (str,))]
+            return self._decide(db, surplus, node_ids, asked, now, yes_is_final)
 
     def claim(self, surplus: Surplus, node_ids: Sequence[str], now: float) -> set[str]:
         """Of nodes that somebody is about to delete on his own account, those that may go, given
@@ -66,7 +67,7 @@ class Ledger(SqliteFile):
         alone = [each for each in node_ids if surplus.by_id[each].group is None]
         with self.writing() as db:
             _forget(db, now)
-            answers = _decide(db, surplus, alone, (), now)
+            answers = self._decide(db, surplus, alone, (), now)
         return {each for each in node_ids if each not in answers or answers[each].accepted}
 
     def release(self, node_ids: Iterable[str]) -> None:
@@ -79,7 +80,7 @@ class Ledger(SqliteFile):
         also be the one that the node has in its own of several clusters."""
         with self.writing() as db:
             _forget(db, now)
-            rows = db.execute("SELECT name, node_id, instance_id FROM stops").fetchall()
+            rows = self._stops(db)
         for name, node_id, instance_id in rows:
             if instance in (instance_id, node_id, split_name(node_id)[1]):
                 return Answer(Code.MAY_STOP, f"{name} is stopping", name)
@@ -89,7 +90,36 @@ class Ledger(SqliteFile):
         """The NodeIds for which a yes stands."""
         with self.writing() as db:
             _forget(db, now)
-            return {each for (each,) in db.execute("SELECT node_id FROM stops")}
+            return {node_id for _, node_id, _ in self._stops(db)}
+
+    def _stops(self, db: sqlite3.Connection) -> list[tuple[str, str, str | None]]:
+        """Name, NodeId and InstanceId of each node that was told yes. LedgerError for a row that is
+        damaged, until it lapses: it says that some node goes, and not which."""
+        rows = db.execute("SELECT name, node_id, instance_id FROM stops").fetchall()
+        return self.of_kinds(rows, (str, str, str | None))
+
+    def _decide(
+        self,
+        db: sqlite3.Connection,
+        surplus: Surplus,
+        node_ids: Sequence[str],
+        asked: Iterable[str],
+        now: float,
+        yes_is_final: bool = True,
+    ) -> dict[str, Answer]:
+        before = {node_id for _, node_id, _ in self._stops(db)}
+        reserved = set(before)
+        answers = decide(surplus, node_ids, reserved, asked, yes_is_final)
+        db.executemany(
+            "DELETE FROM stops WHERE node_id = ?", [(each,) for each in before - reserved]
+        )
+        new = [surplus.by_id[each] for each in reserved - before]
+        until = now + RESERVED_SECONDS
+        db.executemany(
+            "INSERT INTO stops VALUES (?, ?, ?, ?)",
+            [(one.node_id, one.instance_id, one.name, until) for one in new],
+        )
+        return answers
 
 
 def _forget(db: sqlite3.Connection, now: float) -> None:
@@ -107,24 +137,3 @@ def _remember_asks(
 ) -> None:
     rows = [(each, now + ASKED_SECONDS) for each in node_ids if surplus.by_id[each].group]
     db.executemany("INSERT OR REPLACE INTO asks VALUES (?, ?)", rows)
-
-
-def _decide(
-    db: sqlite3.Connection,
-    surplus: Surplus,
-    node_ids: Sequence[str],
-    asked: Iterable[str],
-    now: float,
-    yes_is_final: bool = True,
-) -> dict[str, Answer]:
-    before = {each for (each,) in db.execute("SELECT node_id FROM stops")}
-    reserved = set(before)
-    answers = decide(surplus, node_ids, reserved, asked, yes_is_final)
-    db.executemany("DELETE FROM stops WHERE node_id = ?", [(each,) for each in before - reserved])
-    new = [surplus.by_id[each] for each in reserved - before]
-    until = now + RESERVED_SECONDS
-    db.executemany(
-        "INSERT INTO stops VALUES (?, ?, ?, ?)",
-        [(one.node_id, one.instance_id, one.name, until) for one in new],
-    )
-    return answers
