@@ -312,6 +312,24 @@ def test_weights_that_make_no_sense_are_refused(weights, packing, said):
         a_manager(None, weights, **packing)
 
 
+@pytest.mark.parametrize(
+    ("configuration", "has_bucket"), [({}, False), ({"autoscale": {"enabled": False}}, True)]
+)
+def test_a_region_whose_nodearray_is_disabled_keeps_no_other_from_growing(
+    configuration, has_bucket
+):
+    """Nor one without any machine type that can be used at the time. A typo is still one."""
+    binding = a_cluster(regions=("eastus", "westus3"))
+    binding.add_nodearray("off", {}, location="northeurope", software_configuration=configuration)
+    if has_bucket:
+        binding.add_bucket("off", SIZE, max_count=9, available_count=9)
+    manager = a_manager(binding, {"eastus": 2, "westus3": 1, "northeurope": 1})
+    manager.allocate(NODE, slot_count=30)
+    assert split(manager) == {"eastus": 20, "westus3": 10}
+    with pytest.raises(ConfigurationException, match="'northeurpe'; did you mean 'northeurope'"):
+        a_manager(binding, {"eastus": 2, "northeurpe": 1})
+
+
 def test_a_region_without_a_weight_is_a_doubt():
     """Nothing is opened there, and somebody may have forgotten it."""
     manager = a_manager(None, {"eastus": 1, "westus3": 0.5})

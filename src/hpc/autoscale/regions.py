@@ -9,7 +9,7 @@ those of the configuration are one source. Called by whoever makes a node manage
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -80,21 +80,26 @@ def configured_weights(config: Mapping[str, Any]) -> Weights | None:
 
 
 def share_out(
-    weights: Weights, buckets: Sequence[NodeBucket], are_all: bool = True
+    weights: Weights,
+    buckets: Sequence[NodeBucket],
+    are_all: bool = True,
+    without: Iterable[str] = (),
 ) -> Sequence[str]:
     """Give the buckets of each region the share that its weight makes of all nodes; a sentence on
     each region that has no weight, and so gets no nodes.
 
     `buckets` have the nodes that there are. Where they may not be all that there are (`are_all`),
     as when a cluster does not answer, a weight may be of a region that nobody knows;
-    ConfigurationException otherwise.
+    ConfigurationException otherwise. `without`: further regions, in which nodearrays have no
+    buckets, as while they are disabled.
     """
     regions = list(dict.fromkeys(str(bucket.location) for bucket in buckets))
+    known = list(dict.fromkeys((*regions, *without)))
     for region in weights:
-        if are_all and region not in regions:
+        if are_all and region not in known:
             raise ConfigurationException(
-                f"{_WHERE}: expected regions of the buckets ({', '.join(regions)}), found"
-                f" {region!r}{did_you_mean(region, regions)}"
+                f"{_WHERE}: expected regions of the buckets ({', '.join(known)}), found"
+                f" {region!r}{did_you_mean(region, known)}"
             )
     whole = _whole_numbers(weights)
     order = dict.fromkeys([*(r for r in whole if r in regions), *regions])

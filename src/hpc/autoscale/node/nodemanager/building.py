@@ -65,9 +65,9 @@ class Built:
     included.
 
     `buckets` in declared order; `names` of all nodes the server knows; `problems`, a sentence each;
-    ids and host names of nodes that are `leaving`; names of all `nodearrays`, those without buckets
-    included; the state that the cluster is to reach (`target_state`); nodes as they are `listed`;
-    buckets that are `unusable`.
+    ids and host names of nodes that are `leaving`; names of all `nodearrays`, and their `regions`,
+    also of those without buckets; the state that the cluster is to reach (`target_state`); nodes as
+    they are `listed`; buckets that are `unusable`.
     """
 
     def __init__(
@@ -105,6 +105,8 @@ class Built:
         self.names = self._records.names
         self.leaving = frozenset(self._records.leaving)
         self.nodearrays = [str(array.name) for array in self._arrays]
+        said = (a.nodearray.get("Region") for a in self._arrays if isinstance(a.nodearray, Mapping))
+        self.regions = [region for region in said if isinstance(region, str)]
         for array in self._arrays:
             self.nodearrays.extend(each.name for each in self._dynamic.of(array.name))
         in_state, find = self._records.in_state, self._records.find

@@ -463,9 +463,7 @@ def new_node_manager(
     dynamic, built = read_cluster(config, binding, requests)
     holds = _holds_of(config, built)
     unread: Sequence[str] = getattr(binding, "never_read", ())
-    unweighted: Sequence[str] = ()
-    if weights is not None:
-        unweighted = share_out(weights, built.buckets, not unread)
+    unweighted = share_out(weights, built.buckets, not unread, built.regions) if weights else ()
     existing_first = (config.get("packing") or {}).get("order", "existing-first") != "declared"
     seen = dynamic.seen_through(binding)
     manager = NodeManager(seen, built.buckets, existing_first, built.problems, policy)
