@@ -61,6 +61,20 @@ def play(trace: Path, **choice: Any) -> Played:
     return play_trace(play_of(Choice(**choice), workload), workload.jobs)
 
 
+def test_why_no_pass_was_made_is_said(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As with the weights of a site whose regions the simulated machine does not have."""
+    config = tmp_path / "autoscale.json"
+    config.write_text(json.dumps({"packing": {"policy": {"regions": {"eastus": 1}}}}))
+    config.chmod(0o600)
+    main(["simulate", str(trace), "-c", str(config), "--compare", "region=eastus"])
+    told = capsys.readouterr()
+    (said,) = told.err.splitlines()
+    assert "as given: passes with errors, most often: packing.policy.regions: expected" in said
+    assert "never ended" in told.out
+
+
 def test_jobs_wait_for_nodes_to_boot_and_nodes_go_when_nothing_is_left(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

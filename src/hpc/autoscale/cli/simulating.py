@@ -136,6 +136,9 @@ class SimulationCommands(CommandLine):
             found = play_all(plays, jobs, _progress(plays, jobs))
         recorded = as_recorded(workload, jobs)
         _print([*([recorded] if recorded else []), *found], output_format or "table")
+        for measures in found:
+            if measures.error:
+                warn("%s: passes with errors, most often: %s", measures.name, measures.error)
         if found[0].not_in_journal:
             raise AutoscaleError(f"--journal: {journal} does not have {found[0].not_in_journal}")
         if journal is not None and not os.listdir(journal):

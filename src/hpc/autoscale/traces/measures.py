@@ -48,7 +48,8 @@ class Measures:
     count nodes. `impossible` are jobs that the machine could never hold, beside `jobs`;
     `unfinished` those of `jobs` that never ran to their end. `lost_core_hours` were spent on runs
     that were cut short. `not_looked_at` are numbers of jobs by what else they had asked for
-    (`asking`). `not_in_journal`: how many passes could not be written to the journal, and why.
+    (`asking`). `error`: the most frequent error of passes. `not_in_journal`: how many passes could
+    not be written to the journal, and why.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Measures:
     lost_core_hours: float | None = None
     passes: int | None = None
     failed_passes: int | None = None
+    error: str = ""
     unpriced: tuple[str, ...] = field(default=())
     not_looked_at: Mapping[str, int] = field(default_factory=dict)
     not_in_journal: str = ""
@@ -105,6 +107,7 @@ def measures_of(played: Played) -> Measures:
         lost_core_hours=sum(task.lost_core_seconds for task in played.tasks) / _HOUR,
         passes=played.passes,
         failed_passes=sum(played.errors.values()),
+        error=next((text for text, _ in played.errors.most_common(1)), ""),
         unpriced=unpriced,
         not_looked_at=not_looked_at(
             (task.job for task in (*played.tasks, *played.impossible)), played.play.uses
