@@ -61,6 +61,21 @@ def play(trace: Path, **choice: Any) -> Played:
     return play_trace(play_of(Choice(**choice), workload), workload.jobs)
 
 
+def test_weights_that_a_site_works_out_while_running_are_left_out(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody is asked for them, and the policy within a region counts."""
+    weights = {"provider": "spot-score", "regions": ["eastus"], "metadata_url": "http://[::1]:1"}
+    policy = {"regions": "auto", "within": "spot-first"}
+    config = tmp_path / "autoscale.json"
+    config.write_text(json.dumps({"weights": weights, "packing": {"policy": policy}}))
+    config.chmod(0o600)
+    (found,) = simulate(capsys, trace, "-c", config)
+    assert (found["unfinished"], found["failed_passes"]) == (0, 0)
+    choice = Choice(config=json.loads(config.read_text()))
+    assert play_of(choice, read_trace(str(trace))).config["packing"] == {"policy": "spot-first"}
+
+
 def test_why_no_pass_was_made_is_said(
     trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

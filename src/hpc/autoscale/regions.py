@@ -43,6 +43,18 @@ def with_weights(
     return {**config, "packing": {**packing, "policy": {**policy, "regions": current(config)}}}
 
 
+def without_current_weights(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration without weights where it says `auto`: with the policy within a region
+    alone. For whoever cannot ask what holds now."""
+    packing = config.get("packing") or {}
+    policy = packing.get("policy")
+    if not isinstance(policy, Mapping) or policy.get("regions") != AUTO:
+        return config
+    others = {key: value for key, value in packing.items() if key != "policy"}
+    within = {"policy": policy["within"]} if policy.get("within") else {}
+    return {**config, "packing": {**others, **within}}
+
+
 def has_weights(config: Mapping[str, Any]) -> bool:
     """Whether regions have weights in a configuration, `auto` included."""
     policy = (config.get("packing") or {}).get("policy")

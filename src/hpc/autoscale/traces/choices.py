@@ -26,6 +26,7 @@ from hpc.autoscale.node.vm_sizes.info import (
     get_aux_vm_size_info,
     suggest_vm_size,
 )
+from hpc.autoscale.regions import without_current_weights
 from hpc.autoscale.simulator.description import ClusterDescription, Description, Nodearray
 from hpc.autoscale.simulator.errors import DescriptionError
 from hpc.autoscale.simulator.loading import describe, load_description
@@ -256,6 +257,7 @@ def play_of(choice: Choice, trace: Trace) -> Play:
     or TraceError.
     """
     config = {key: value for key, value in choice.config.items() if key not in _OF_THE_SITE}
+    config = without_current_weights(config)
     check_config(config)
     configured_policy(config)
     description = _one_cluster(_description(choice, trace))
