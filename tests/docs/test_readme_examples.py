@@ -189,6 +189,12 @@ job-ID  prior   name       user         state submit/start at     queue       sl
 )
 def test_the_first_commands(scheduler, printed, second, tmp_path):
     """Each makes a name and a number of cores of what its scheduler prints, and of nothing else."""
+    first = {"PBS": "17.pbs"}.get(scheduler, "17")
+    assert names_and_cores(scheduler, printed, tmp_path) == [[first, "8"], [second, "120"]]
+
+
+def names_and_cores(scheduler, printed, tmp_path):
+    """What the README's command for a scheduler makes of what that one prints."""
     (line,) = (line for line in block("first-commands").splitlines() if f"# {scheduler}" in line)
     program = tmp_path / line.split()[0]
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}END\n")
@@ -197,9 +203,30 @@ def test_the_first_commands(scheduler, printed, second, tmp_path):
     done = subprocess.run(
         ["sh", "-c", line], env={"PATH": path}, capture_output=True, text=True, check=True
     )
-    names = [each.split() for each in done.stdout.splitlines()]
-    first = {"PBS": "17.pbs"}.get(scheduler, "17")
-    assert names == [[first, "8"], [second, "120"]]
+    return [each.split() for each in done.stdout.splitlines()]
+
+
+@pytest.mark.skipif(shutil.which("awk") is None, reason="there is no awk")
+@pytest.mark.parametrize(
+    ("reason", "waits_for_cores"),
+    [
+        ("None", True),
+        ("ReqNodeNotAvail, UnavailableNodes:htc-[1-4]", True),
+        ("Nodes required for job are DOWN, DRAINED or reserved for jobs", True),
+        ("PartitionConfig", True),
+        ("job requeued in held state", False),
+        ("launch failed requeued held", False),
+        ("JobArrayTaskLimit", False),
+        ("Licenses", False),
+        ("PartitionDown", False),
+        ("PartitionTimeLimit", False),
+        ("QOSMaxCpuPerUserLimit", False),
+    ],
+)
+def test_reasons_of_slurm(reason, waits_for_cores, tmp_path):
+    """Jobs that no new node would start are not counted, whatever Slurm calls the reason."""
+    found = names_and_cores("Slurm", f"17 8 {reason}\n", tmp_path)
+    assert found == ([["17", "8"]] if waits_for_cores else [])
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
