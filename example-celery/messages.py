@@ -49,7 +49,8 @@ def connected(app: Celery) -> Iterator[Any]:
             _connect(connection)
             yield connection
     except expected as error:
-        raise BrokerError(f"broker {connection.as_uri()}: {error}") from error
+        said = str(error) or "no answer in time"  # as of RabbitMQ without memory or disk
+        raise BrokerError(f"broker {connection.as_uri()}: {said}") from error
 
 
 def _connection(app: Celery) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from celery import Celery
+from celery.app.control import Control
 
 from hpc.autoscale import clock
 from hpc.autoscale import hpclogging as logging
@@ -52,7 +53,10 @@ class WorkerRegistry:
     """
 
     def __init__(self, app: Celery, answer_time: float = 1.0, patience: float = 300.0) -> None:
-        self._app = app
+        # unlike `app.control` it sends on the connection that is read: where the broker takes
+        # nothing, as RabbitMQ without memory or disk, that is then an error and no silence
+        self._control = Control(app)
+        self._control.mailbox.producer_pool = None
         self.answer_time = answer_time
         self.silence = Silence(patience)
         self._workers: dict[str, Worker] = {}
@@ -128,7 +132,7 @@ class WorkerRegistry:
         Of some workers, waiting ends as soon as these have answered.
         """
         names = None if workers is None else names_of(workers)
-        replies = self._app.control.broadcast(
+        replies = self._control.broadcast(
             "census",
             reply=True,
             timeout=self.answer_time,
@@ -150,7 +154,7 @@ class WorkerRegistry:
         return False
 
     def _tell(self, connection: Any, command: str, queue: str, workers: Collection[Worker]) -> None:
-        self._app.control.broadcast(
+        self._control.broadcast(
             command,
             arguments={"queue": queue},
             destination=names_of(workers),
