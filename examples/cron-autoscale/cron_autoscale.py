@@ -36,11 +36,12 @@ def needed(directory: Path) -> list[dict[str, object]]:
     cores: Counter[str] = Counter()
     for path in sorted(directory.iterdir()):
         try:
-            first = path.read_text(encoding="utf-8").split("\n", 1)[0]
+            text = path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             continue  # the job has just ended
-        words = dict(word.split("=", 1) for word in first.split())
-        if "cores" not in words:
+        first = text.split("\n", 1)[0]
+        words = dict(word.partition("=")[::2] for word in first.split())
+        if not words.get("cores", "").isdecimal() or not all(words.values()):
             raise ValueError(f"{path.name}: expected a first line like cores=4, found {first!r}")
         cores[words.get("nodearray", "execute")] += int(words["cores"])
     return [{"Name": name, "TargetCoreCount": count} for name, count in sorted(cores.items())]

@@ -130,16 +130,17 @@ def test_cron(crontab):
     assert crontab.nodes() == {"execute": 4, "gpu": 1}
 
 
-def test_cron_with_a_queue_that_cannot_be_read(crontab):
-    """What was said last stands, and the log says why."""
+@pytest.mark.parametrize("line", [b"core=8", b"cores=-10", b"cores=x", b"cores=4 gpu", b"\xff"])
+def test_cron_with_a_queue_that_cannot_be_read(crontab, line):
+    """What was said last stands, and the log says why, and which file it is about."""
     (crontab.jobs / "a").write_text("cores=10\n")
     cron(crontab)
     store = RequestStore(str(crontab.home / "requestsets.db"))
     before = store.sets()
-    (crontab.jobs / "b").write_text("core=8\n")
+    (crontab.jobs / "b").write_bytes(line + b"\n")
     code, said = cron(crontab)
     assert code == 1
-    assert "b: expected a first line like cores=4, found 'core=8'" in said
+    assert f"b: expected a first line like cores=4, found {line.decode(errors='replace')!r}" in said
     assert store.sets() == before != []
 
 
