@@ -423,6 +423,6 @@ def test_whether_certificates_are_checked_is_said_as_for_celery(word):
 
 
 def test_a_url_that_says_nothing_redis_knows_is_told_without_its_password():
-    with pytest.raises(QueueError, match="found one with: .*maybe") as told:
+    with pytest.raises(QueueError, match=r"found one with: .*maybe") as told:
         connect("rediss://:secret@host:6380/0?ssl_cert_reqs=maybe")
     assert "secret" not in str(told.value)

@@ -57,6 +57,7 @@ KEPT: Mapping[str, str] = MappingProxyType(
         "results.base.HANDLERS": "result handlers, published: register_result_handler",
         "util._uuid_func": "the source of ids, published: set_uuid_func",
         "weights.current._unanswered": "providers that hang, which nobody can stop asking",
+        "weights.current._unwritten": "what cannot be written is kept for this process",
     }
 )
 """Every name below `hpc.autoscale` that is written to while the process runs, and why it is of the
