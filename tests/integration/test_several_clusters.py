@@ -2,6 +2,7 @@
 the same names, NodeIds and host names, and what becomes of the others when one of them fails."""
 
 import json
+import re
 import sqlite3
 import threading
 from collections import Counter
@@ -215,6 +216,29 @@ def test_a_file_of_what_clusters_had_that_is_damaged(clusters):
     break_500(clusters)
     notes = clusters.run(2).notes
     assert notes[0].endswith("what cluster west had is not known") and notes[1] == note
+
+
+@pytest.mark.parametrize(
+    ("look", "why"),
+    [
+        ("cast(x'ff' || look as text)", "Could not decode to UTF-8 column 'look'"),
+        ("'{'", "JSONDecodeError: .*"),
+        ("json_remove(look, '$.nodes')", "KeyError: 'nodes'"),
+        ("json_set(look, '$.status.nodearrays', 5)", ".*nodearrays.*"),
+    ],
+    ids=range(4),
+)
+def test_a_row_of_what_clusters_had_that_is_damaged(clusters, look, why):
+    """Is a note with the file and what to do, in a line, while the cluster does not answer."""
+    clusters.run(2)
+    with sqlite3.connect(clusters.home / "clusters.db") as db:
+        db.execute(f"UPDATE looks SET look = {look}")
+    db.close()
+    break_500(clusters)
+    (note,) = clusters.run(2).notes
+    said = rf"what clusters had .*/clusters.db: it is damaged \({why}\): delete it; .*"
+    assert re.fullmatch(rf"{said}; what cluster west had is not known", note), note
+    assert len(note) < 500
 
 
 def a_host(clusters, name, number, is_busy):

@@ -291,8 +291,11 @@ class SqliteFile:
     def _error_of(self, error: sqlite3.Error) -> AutoscaleError:
         """What to raise for what went wrong."""
         code = (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            return self.damaged(error)
+        # the text that Python could not read may be long
+        said = str(error).partition(" with text ")[0]
+        is_garbled = said.startswith("Could not decode to UTF-8")
+        if is_garbled or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return self.damaged(said)
         return self.error(in_words(error, self.path))
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.ccbindings.models import ClusterStatus
-from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.errors import AutoscaleError, one_line
 from hpc.autoscale.redaction import redact
 from hpc.autoscale.sqlitefile import SqliteFile
 
@@ -137,7 +137,9 @@ class LastSeen:
             ]
             return Look(status, _with([dict(record) for record in saved["nodes"]], later))
         except (AutoscaleError, TypeError, ValueError, KeyError, RecursionError) as error:
-            self._warn(error, f"what cluster {cluster} had is not known")
+            known = isinstance(error, LastSeenError)
+            damage = error if known else self._file.damaged(one_line(error))
+            self._warn(damage, f"what cluster {cluster} had is not known")
             return None
 
 
