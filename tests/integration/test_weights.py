@@ -9,6 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from builders.scripted_server import Answer
+from builders.site_commands import site_command as site_command
 from hpc.autoscale import cli, clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.errors import ConfigurationException
@@ -519,3 +520,17 @@ def test_the_command_line_follows_them_too(site, capsys):
         cli.main(["buckets", "-c", str(path)])
     said = capsys.readouterr().err
     assert "packing.policy.regions: expected the section weights beside 'auto', found none" in said
+
+
+def test_a_plan_of_which_the_weights_are_others_now(site, site_command):
+    """Is not carried out, and weights are among what may have changed."""
+    site.config = auto(site, weights=site.section)
+    site.new_jobs, site.new_hosts = lambda: [Job("tasks", {"ncpus": 4}, iterations=13)], list
+    site_command.serve(site)
+    plan = str(site.home / "plan.json")
+    assert "4 of eastus/" in site_command("plan", "--out", plan)
+    site.simulator.set_capacity("eastus", **{F4: 0})
+    clock.sleep(901)
+    site_command("apply", plan)
+    assert site_command.code == 1
+    assert "prices, weights of regions or what is remembered are others" in site_command.errors

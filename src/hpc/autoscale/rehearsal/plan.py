@@ -36,7 +36,7 @@ from hpc.autoscale.wholefiles import unwritable, write_whole
 FORMAT = "azscale plan"
 VERSION = 1
 
-_NOTHING_NAMED = "time has passed, or what the autoscaler remembers is another"
+_NOTHING_NAMED = "time has passed, or prices, weights of regions or what is remembered are others"
 _CHANGED = (
     "it was changed since it was written, or is damaged: make it again (its checksum is another)"
 )
