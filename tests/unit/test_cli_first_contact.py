@@ -146,6 +146,7 @@ def test_a_bare_command_says_what_to_do_next(typed):
             "--corecount: expected a whole number of 0 or more, found 'many'\n",
         ),
         ("demand --bogus", "there is no option '--bogus'\n"),
+        ("request --expiry 9", "there is no option '--expiry'; did you mean '--expiration'?"),
         ("explain -- j -c f", "no place for '-c' behind --, where nothing is an option\n"),
     ],
 )

@@ -36,6 +36,7 @@ class CommandParser(ArgumentParser):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._names: list[str] = []
+        self._given: list[str] = []
         kwargs.setdefault("formatter_class", _readable_help)
         super().__init__(*args, **kwargs)
         self.commands: dict[str, CommandParser] = {}
@@ -78,7 +79,7 @@ class CommandParser(ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Namespace, list[str]]:
         """The options that are known, and the rest; an unknown command ends the process."""
-        given = list(sys.argv[1:] if args is None else args)
+        self._given = given = list(sys.argv[1:] if args is None else args)
         if self.commands:
             self._check_command(given)
         known: tuple[Namespace, list[str]] = super().parse_known_args(given, namespace)
@@ -161,6 +162,10 @@ class CommandParser(ArgumentParser):
 
     def _check_value(self, action: Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
+            for word in () if action.option_strings else self._given:
+                # what an unknown option was given is none of the choices
+                if word.startswith("--") and word.partition("=")[0] not in [*self._names, "--"]:
+                    self._refuse(word)
             guess = did_you_mean(str(value), map(str, action.choices))
             raise ArgumentError(action, f"expected {_one_of(action)}, found {value!r}{guess}")
 
