@@ -20,6 +20,12 @@ MADE = ("n1", "n2")
 
 def listed(status="", request_id="r", message="The software could not be installed"):
     """A listing of two nodes that one request has made; of none without a status."""
+    statuses = dict.fromkeys(MADE, status) if status else {}
+    return listing(statuses, RequestId=request_id, StatusMessage=message)
+
+
+def listing(statuses, **more):
+    """A listing of nodes by name with their statuses."""
     records = [
         a_record(
             each,
@@ -27,14 +33,13 @@ def listed(status="", request_id="r", message="The software could not be install
             Template="htc",
             MachineType="Standard_F4s_v2",
             Status=status,
-            RequestId=request_id,
-            StatusMessage=message,
+            **more,
         )
-        for each in (MADE if status else ())
+        for each, status in statuses.items()
     ]
     return Listed(
-        records if status == "Preparing" else [],
-        records if status == "Failed" else [],
+        [each for each in records if each["Status"] in ("Acquiring", "Preparing")],
+        [each for each in records if each["Status"] == "Failed"],
         lambda ids: {r["NodeId"]: r for r in records if r["NodeId"] in ids},
         made_by=lambda ids: [r for r in records if r["RequestId"] in ids],
     )
@@ -116,6 +121,36 @@ def test_a_failed_node_that_stays_counts_once(look):
     assert look(listed("Failed"))
     clock.use_mock_clock().now = clock.time() + 1801
     assert not look(listed("Failed"))
+
+
+def test_a_machine_shows_that_there_is_capacity_again_if_it_was_asked_for_after_the_failure(look):
+    """What was asked for before may have been given before, too."""
+    now = clock.use_mock_clock()
+    short = {"RequestId": "r", "StatusMessage": "SkuNotAvailable: there is no capacity"}
+    look(listing({}), lambda holds: holds.asked(["n1", "n2"]))
+    now.now += 10
+    assert look(listing({"n1": "Acquiring", "n2": "Failed"}, **short))
+    now.now += 10
+    assert look(listing({"n1": "Preparing", "n2": "Failed"}, **short))
+    now.now += 10
+    assert look(listing({"n1": "Ready"}), lambda holds: holds.asked(["n3"]))
+    now.now += 10
+    assert look(listing({"n1": "Ready", "n3": "Acquiring"}))
+    now.now += 10
+    assert not look(listing({"n1": "Ready", "n3": "Preparing"}))
+
+
+def test_a_machine_that_was_given_and_is_ready_shows_it_once(look):
+    """It would end a rest that began in between: what is ready was given long ago."""
+    now = clock.use_mock_clock()
+    short = {"RequestId": "r", "StatusMessage": "SkuNotAvailable: there is no capacity"}
+    look(listing({}), lambda holds: holds.asked(["n1"]))
+    now.now += 10
+    assert look(listing({"n1": "Failed"}, **short), lambda holds: holds.asked(["n2", "n3"]))
+    now.now += 3600
+    look(listing({"n2": "Preparing", "n3": "Acquiring"}))
+    assert look(listing({"n2": "Preparing", "n3": "Failed"}, **short))
+    assert look(listing({"n2": "Ready", "n3": "Failed"}, **short))
 
 
 def test_regular_nodes_are_not_evicted(look):
