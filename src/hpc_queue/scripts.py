@@ -423,6 +423,16 @@ redis.call('DEL', key('worker', worker), key('run', worker), key('cmd', worker))
 return {chunks, released}
 """
 
+WORKERS = r"""
+-- -> what `count` has; for each worker: its name, what it says of itself, what runs there
+local found = {redis.call('HGETALL', P .. 'count')}
+for _, name in ipairs(redis.call('SMEMBERS', P .. 'workers')) do
+  local said, runs = key('worker', name), key('run', name)
+  found[#found + 1] = {name, redis.call('HGETALL', said), redis.call('HVALS', runs)}
+end
+return found
+"""
+
 
 def _waiting() -> str:
     """The pattern that `bytes_of({0})` makes, as a literal: each script would make it anew."""
@@ -445,5 +455,6 @@ SCRIPTS = {
     "beat": BEAT,
     "tell": TELL,
     "lose": LOSE,
+    "workers": WORKERS,
 }
 """Each with the prelude before it is a whole script; ARGV begins with the prefix and the time."""

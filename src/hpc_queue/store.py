@@ -285,23 +285,18 @@ class Store:
 
     def workers_and_counts(self) -> tuple[list[WorkerRecord], dict[tuple[str, str], int]]:
         """All workers, and `counts`, of one and the same moment: what these say to run is what
-        workers run. One that joins meanwhile is left out."""
-        with self._answering():
-            names = sorted(n.decode() for n in self.client.smembers(self._key("workers")))
-            pipeline = self.client.pipeline(transaction=True)
-            for name in names:
-                pipeline.hgetall(self._key("worker", name))
-                pipeline.hvals(self._key("run", name))
-            pipeline.hgetall(self._key("count"))
-            *answers, counts = pipeline.execute()
+        workers run. A script, as a full Redis takes no transaction, not even one that only reads.
+        """
+        counts, *workers = self._run("workers")
         found = []
-        for name, packed, runs in zip(names, answers[::2], answers[1::2], strict=True):
-            said = {k.decode(): v.decode() for k, v in packed.items()}
+        for name, packed, runs in sorted(workers):
+            said = {k.decode(): v.decode() for k, v in _paired(packed)}
             if said:
                 beats, done = int(said.get("beats", "0")), int(said.get("done", "0"))
                 running = tuple(run.decode().split()[0] for run in runs)
-                found.append(WorkerRecord(name, running, beats, done, "draining" in said, said))
-        return found, _counted(counts)
+                drains = "draining" in said
+                found.append(WorkerRecord(name.decode(), running, beats, done, drains, said))
+        return found, _counted(dict(_paired(counts)))
 
     # -- changing
 
@@ -557,6 +552,11 @@ class Store:
             if self.client.get(name) != worker.encode():
                 return False
             return bool(self.client.pexpire(name, milliseconds))
+
+
+def _paired(packed: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    """The fields of a hash, as a script returns them, with their values."""
+    return zip(packed[::2], packed[1::2], strict=True)
 
 
 def _counted(packed: Mapping[bytes, bytes]) -> dict[tuple[str, str], int]:

@@ -327,7 +327,7 @@ def test_while_the_broker_is_away_nobody_is_silent(site, monkeypatch, passes):
         loop.run_once()
         clock.sleep(400)
     with monkeypatch.context() as away:
-        away.setattr(queue.store.client, "smembers", unreachable)
+        away.setattr(queue.store.client, "evalsha", unreachable)
         for _ in range(passes):
             with pytest.raises(BrokerUnreachable):
                 loop.run_once()

@@ -408,6 +408,18 @@ def test_a_store_without_memory_is_waited_for(store):
     assert store.submit(a_spec())[1]
 
 
+def test_a_store_without_memory_can_be_read(store):
+    """By whoever asks for workers, as `hpcq workers` and dry runs do."""
+    begin(store, "w", (store.submit(an_array(2))[0], 0, 2))
+    before = store.workers_and_counts()
+    store.client.config_set("maxmemory", "1")
+    try:
+        assert store.workers_and_counts() == before
+    finally:
+        store.client.config_set("maxmemory", "0")
+    assert before[0][0].busy and sum(before[1].values()) == 2
+
+
 def test_a_store_that_is_not_there_is_no_empty_store(tmp_path):
     store = Store(connect(f"redis+socket://{tmp_path}/no.sock", patience=0))
     with pytest.raises(BrokerUnreachable, match="expected an answer"):
