@@ -114,6 +114,15 @@ class CeleryDriver(SchedulerDriver):
 
         So a task that is fetched in between is missed once, and not counted twice.
         """
+        try:
+            return self._read(config)
+        except messages.BrokerError:
+            # nobody can be heard without a broker, and workers take a while to come back to one
+            self._registry.silence.begin_anew()
+            self._unanswered.begin_anew()
+            raise
+
+    def _read(self, config: dict[str, Any]) -> tuple[list[Job], list[SchedulerNode]]:
         needs = Settings.read(config.get("celery")).queues
         with messages.connected(self._app) as connection:
             workers = self._registry.call(connection)

@@ -165,6 +165,31 @@ def test_while_the_broker_is_away_nobody_is_silent(driver, workers, now, app, mo
     assert node.state == "Failed"
 
 
+@pytest.mark.parametrize("fails", ["connected", "depths"])
+def test_a_broker_that_comes_and_goes_makes_nobody_silent(driver, workers, now, monkeypatch, fails):
+    """When it goes before workers are back, or takes no messages, which shows only when queues are
+    read: however long that goes on, no task runs twice and no node fails."""
+    workers.answers = [a_worker(held=["task"])]
+    look(driver)
+    workers.answers = []
+    for _ in range(5):
+        for _ in range(3):
+            now.now += 30
+            with monkeypatch.context() as patch:
+                patch.setattr(messages, fails, without_broker)
+                with pytest.raises(messages.BrokerError):
+                    look(driver)
+        now.now += 30
+        assert look(driver)[1]["htc-1"].assignments == {"task", UNKNOWN_WORK}
+        node = node_of_worker()
+        driver.validate_nodes([], [node])
+        assert node.state == "Ready"
+
+
+def without_broker(*words):
+    raise messages.BrokerError("broker: no answer in time")
+
+
 def test_a_silent_worker_whose_node_is_listed_no_more_is_gone(driver, workers, app):
     """As after an eviction: two signs are enough, and its tasks come back."""
     submit(app, 1)

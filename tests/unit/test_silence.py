@@ -52,3 +52,13 @@ def test_a_clock_that_is_set_makes_a_third_of_the_patience_at_most():
     clock = MockClock()
     assert looks(Silence(60, clock.time), clock, 0, 86400, -86400, 19)[-1] == []
     assert looks(Silence(60, clock.time), clock, 0, -3600, 20, 20, 20)[-1] == ["a", "b"]
+
+
+def test_what_was_before_it_began_anew_does_not_count():
+    clock = MockClock()
+    silence = Silence(60, clock.time)
+    looks(silence, clock, 0, 20, 20)
+    clock.now += 20
+    silence.begin_anew()
+    assert silence.silent == {}
+    assert looks(silence, clock, 10, 20, 20, 20) == [[], [], [], ["a", "b"]]

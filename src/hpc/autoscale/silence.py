@@ -34,6 +34,10 @@ class Silence:
 
         self._seconds = {name: None if name in heard else silent(name) for name in names}
 
+    def begin_anew(self) -> None:
+        """Note that nobody could be heard: the silence up to now does not count."""
+        self._last, self._seconds = self._time(), dict.fromkeys(self._seconds)
+
     @property
     def silent(self) -> dict[str, float]:
         """The names that were not heard in the last look, and for how many seconds."""
