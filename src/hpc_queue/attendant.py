@@ -44,6 +44,10 @@ class Heartbeats:
         given_up = self._silence.given_up
         return [worker for worker in workers if worker.name in given_up]
 
+    def begin_anew(self) -> None:
+        """As `Silence` says."""
+        self._silence.begin_anew()
+
     def silent_for(self, worker: str) -> float:
         """For how many seconds a worker had been silent at the last look; 0 for an unknown one."""
         return self._silence.silent.get(worker, 0.0)

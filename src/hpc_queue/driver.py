@@ -9,7 +9,8 @@ from then on the store lets nothing begin there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -121,9 +122,10 @@ class QueueDriver(SchedulerDriver):
         queue = self._opened(config)
         self._read_only = bool(config.get("read_only"))
         self._weights = dict(configured_weights(config) or {})
-        found = self._look(queue)
-        if not self._read_only:
-            self._forget_reasons(queue, found)
+        with self._hearing():
+            found = self._look(queue)
+            if not self._read_only:
+                self._forget_reasons(queue, found)
         if queue.store.is_halted():
             found = []
         busy = self._busy_slots(queue)
@@ -146,6 +148,18 @@ class QueueDriver(SchedulerDriver):
     @property
     def _opened_queue(self) -> Queue:
         return self._opened({})
+
+    @contextmanager
+    def _hearing(self) -> Iterator[None]:
+        """Where the store does not answer, or takes no changes as it is full, no worker can be
+        heard."""
+        try:
+            yield
+        except BrokerUnreachable:
+            for silence in (self._heartbeats, self._unanswered):
+                if silence is not None:
+                    silence.begin_anew()
+            raise
 
     def _look(self, queue: Queue) -> list[Backlog]:
         """Read the workers and the backlog of one moment, once silent workers are given up.
@@ -319,7 +333,8 @@ class QueueDriver(SchedulerDriver):
                 "regions": _by_region(cc_nodes),
                 "weights": self._weights,
             }
-            self._opened_queue.store.note_cluster(seen)
+            with self._hearing():
+                self._opened_queue.store.note_cluster(seen)
 
     def _forget_evicted(self, listed: set[str], hosts: list[SchedulerNode]) -> None:
         gone = self._listed - listed

@@ -337,6 +337,25 @@ def test_while_the_broker_is_away_nobody_is_silent(site, monkeypatch, passes):
     assert worker.busy
 
 
+def test_while_the_broker_takes_no_changes_nobody_is_silent(site):
+    """A full Redis can be read, and refuses signs of life. When it has room, nothing runs twice."""
+    queue, _, loop = site()
+    join(queue.store, "w")
+    begin(queue.store, "w", (queue.submit(a_spec()), 0, 1))
+    loop.run_once()
+    queue.store.client.config_set("maxmemory", "1")
+    try:
+        for _ in range(5):
+            clock.sleep(400)
+            with pytest.raises(BrokerUnreachable, match="takes no changes"):
+                loop.run_once()
+    finally:
+        queue.store.client.config_set("maxmemory", "0")
+    assert loop.run_once().errors == ()
+    (worker,) = queue.store.workers()
+    assert worker.busy
+
+
 def test_what_ends_while_a_pass_reads_the_queue_makes_no_node(site, monkeypatch):
     """At whichever question to the store that is, until the next begins in its place."""
     queue, cluster, loop = site(jobs_per_worker=100)
