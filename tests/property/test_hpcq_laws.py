@@ -55,8 +55,7 @@ def test_a_definition_wants_workers_as_if_all_its_jobs_were_alike(counts, least,
     definition = {"minimum": least, "maximum": most, "jobs_per_worker": ratio}
     definition = {key: value for key, value in definition.items() if value is not None}
     store = SimpleNamespace(
-        workers=list,
-        counts=lambda: counts,
+        workers_and_counts=lambda: ([], counts),
         is_halted=lambda: False,
         ran=dict,
         classes_of=lambda jobs: {},
