@@ -39,8 +39,9 @@ _LENGTH = struct.Struct("<Q")
 _UNREACHABLE = (redis.ConnectionError, redis.TimeoutError)
 # how Celery's documents say whether certificates are checked; Celery knows both words, redis one
 _CERT = re.compile(r"(?<=ssl_cert_reqs=)CERT_(\w+)")
-# what a server says that has no room, or whose disk has none, by itself or from within a script
-_FULL = ("MISCONF", "command not allowed when used memory")
+# what a server says that has no room, whose disk has none, or whose replicas are away, by itself or
+# from within a script
+_TAKES_NOTHING = ("MISCONF", "command not allowed when used memory", "NOREPLICAS")
 
 
 def connect(url: str, patience: float = 5.0, is_worker: bool = False) -> Any:
@@ -97,7 +98,8 @@ class Store:
             if str(error).startswith("UNMET "):
                 text = f"after job {str(error)[6:]}, which did not succeed"
                 raise UnmetDependency(text) from error
-            if isinstance(error, redis.ReadOnlyError) or any(each in str(error) for each in _FULL):
+            refused = any(each in str(error) for each in _TAKES_NOTHING)
+            if refused or isinstance(error, redis.ReadOnlyError):
                 raise BrokerUnreachable(f"the store takes no changes now: {error}") from error
             raise QueueError(f"the store refused a command: {error}") from error
         except redis.RedisError as error:

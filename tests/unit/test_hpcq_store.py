@@ -397,14 +397,17 @@ def test_a_job_that_makes_no_sense_is_refused(store, spec, found):
         store.submit(spec)
 
 
-def test_a_store_without_memory_is_waited_for(store):
-    """It does not answer for now, which is no mistake of who asks."""
-    store.client.config_set("maxmemory", "1")
+@pytest.mark.parametrize("setting", ["maxmemory", "min-replicas-to-write"])
+def test_a_store_that_takes_no_changes_is_waited_for(store, setting):
+    """As without memory, or while its replicas are away: that is no mistake of who asks."""
+    store.client.config_set(setting, "1")
     try:
         with pytest.raises(BrokerUnreachable, match="takes no changes now"):
             store.submit(a_spec())
+        with pytest.raises(BrokerUnreachable, match="takes no changes now"):
+            store.halt(True)
     finally:
-        store.client.config_set("maxmemory", "0")
+        store.client.config_set(setting, "0")
     assert store.submit(a_spec())[1]
 
 
