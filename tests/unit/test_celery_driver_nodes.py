@@ -146,6 +146,22 @@ def test_a_node_that_is_kept_and_never_answers_holds_up_nothing_for_ever(driver,
     assert look_for(driver, 60, now)[0] == {"default": 1}
 
 
+def test_after_an_outage_a_ready_node_is_waited_for_as_before(driver, app, monkeypatch):
+    """Its worker may hold what nobody else does."""
+    submit(app, 1)
+    fetch(app, 1)
+    driver.validate_nodes([], [node_of_worker()])
+    with monkeypatch.context() as patch, pytest.raises(messages.BrokerError):
+        patch.setattr(messages, "depths", without_broker)
+        look(driver)
+    for _ in range(3):
+        assert look(driver)[0] == {}
+
+
+def without_broker(*words):
+    raise messages.BrokerError("broker: no answer in time")
+
+
 def test_deleted_nodes_are_forgotten_when_their_workers_are_gone(app, workers, now):
     """A loop that runs for years remembers them no longer than they answer, and worker_timeout."""
     registry = WorkerRegistry(app, patience=60)

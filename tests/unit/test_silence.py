@@ -60,5 +60,5 @@ def test_what_was_before_it_began_anew_does_not_count():
     looks(silence, clock, 0, 20, 20)
     clock.now += 20
     silence.begin_anew()
-    assert silence.silent == {}
+    assert silence.silent == {"a": 0, "b": 0}
     assert looks(silence, clock, 10, 20, 20, 20) == [[], [], [], ["a", "b"]]

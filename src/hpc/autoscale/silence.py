@@ -36,7 +36,8 @@ class Silence:
 
     def begin_anew(self) -> None:
         """Note that nobody could be heard: the silence up to now does not count."""
-        self._last, self._seconds = self._time(), dict.fromkeys(self._seconds)
+        self._last = self._time()
+        self._seconds.update(dict.fromkeys(self.silent, 0.0))
 
     @property
     def silent(self) -> dict[str, float]:
