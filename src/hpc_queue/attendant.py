@@ -3,7 +3,7 @@ after what others have left behind.
 
 Every worker has an attendant; one of them at a time, the leader, also gives up workers that are
 silent, and writes tickets for what waits without one. Silence is measured by the leader's own
-monotonic clock, and starts anew whenever the leader itself was not looking.
+monotonic clock, and starts anew whenever the broker does not answer.
 """
 
 from __future__ import annotations
@@ -117,6 +117,7 @@ class Attendant:
                 self.turn(min(self._beat_seconds, 1.0))
             except BrokerUnreachable as error:
                 logging.warning("%s", error)
+                self._heartbeats.begin_anew()  # nobody could be heard
                 self._end.wait(_PAUSE)
             except QueueError as error:
                 logging.error("%s", error)

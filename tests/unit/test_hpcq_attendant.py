@@ -190,6 +190,25 @@ def test_the_leader_gives_up_silent_workers_and_writes_their_tickets(site):
     assert states(store.job(job)) == {"Waiting": 6}
 
 
+def test_a_broker_that_comes_and_goes_makes_nobody_silent(site, monkeypatch):
+    """When the leader can beat before it goes again, and somebody else can not."""
+    one = site()
+    store, end = one.queue.store, one.attendant._end
+    join(store, "not back")
+
+    def away(*words):
+        end.set()  # after this turn
+        raise BrokerUnreachable("it is away")
+
+    for _ in range(6):
+        one.turn(4)
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "told", away)
+            one.attendant._go_on()
+        end.clear()
+    assert [worker.name for worker in store.workers()] == ["not back", "played"]
+
+
 def test_only_the_leader_does(site):
     one = site()
     assert one.queue.store.lead("somebody else", 60)
