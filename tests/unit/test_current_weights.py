@@ -99,6 +99,20 @@ def test_a_provider_is_asked_as_seldom_where_nothing_is_written(tmp_path, home, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_floats_that_were_made_whole_are_compared_with_no_whole_numbers(tmp_path):
+    """A region keeps its ratio to the others also where these happen to be whole, as 2 and 1 are
+    beside 1.5."""
+    answers = iter([{"a": 2, "b": 1.5, "c": 1}, *[{"a": 2, "c": 1}] * 2])
+    config = {"weights": {"provider": "mine", "regions": ["a", "b", "c"]}}
+    found = []
+    for answer in answers:
+        clock.sleep(901)
+        checked = {region: answer.get(region) for region in "abc"}
+        said = current_weights(config, str(tmp_path), lambda *words, is_now=checked: is_now)
+        found.append(list(said.weights.values()))
+    assert found == [[1000, 750, 500]] * 3
+
+
 def test_what_another_process_has_written_meanwhile_counts(tmp_path):
     """Where a process that may only read has asked before."""
 

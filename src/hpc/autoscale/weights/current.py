@@ -40,7 +40,8 @@ class CurrentWeights:
 
     `taken_at`: when the provider last confirmed them (unix seconds); None for those that stand in
     because it has never answered. `tried_at`: when it was last asked. `problem`: why it gave no
-    answer then; empty where it did. `unknown`: the regions of which it knew nothing then.
+    answer then; empty where it did. `unknown`: the regions of which it knew nothing then. `whole`:
+    whether they are whole numbers as the provider gave them, and not made of floats.
     """
 
     weights: Mapping[str, int]
@@ -48,6 +49,7 @@ class CurrentWeights:
     tried_at: float
     problem: str = ""
     unknown: tuple[str, ...] = ()
+    whole: bool = True
 
 
 # the questions, by their key, to which a provider of this process has given no answer yet
@@ -188,7 +190,8 @@ def _renewed(
     name = str(settings.get("provider") or "static")
     try:
         answer = ask_provider(name, question)
-        found = _completed(answer, known, question)
+        completed = _completed(answer, known, question)
+        weights = _in_whole_numbers(completed)
     except ConfigurationException:
         raise
     except Exception as error:  # noqa: BLE001  providers are anybody's
@@ -202,10 +205,11 @@ def _renewed(
     share = settings.get("hysteresis")
     margin = HYSTERESIS if share is None else float(share)
     has_last = known is not None and known.taken_at is not None
-    if known is not None and has_last and not _differs(known.weights, found, margin):
-        found = dict(known.weights)
     now = clock.time()
-    return CurrentWeights(found, now, now, "", unknown)
+    found = CurrentWeights(weights, now, now, "", unknown, _are_whole(completed))
+    if known is not None and has_last and not _differs(known.weights, weights, margin):
+        return replace(found, weights=dict(known.weights), whole=known.whole)
+    return found
 
 
 def _ask_in_time(
@@ -232,10 +236,10 @@ def _ask_in_time(
 
 def _completed(
     answer: Mapping[str, float | None], known: CurrentWeights | None, question: WeightQuestion
-) -> dict[str, int]:
-    """The answer in whole numbers, with a weight for regions of which the provider knows nothing:
-    the last one that it gave, else the median of the others. WeightsError where it knows nothing at
-    all, or says never to all."""
+) -> dict[str, float]:
+    """The answer, with a weight for regions of which the provider knows nothing: the last one that
+    it gave, else the median of the others. WeightsError where it knows nothing at all, or says
+    never to all."""
     given = {r: w for r in question.regions if (w := answer.get(r)) is not None}
     if not any(given.values()):
         said = "never to all regions" if given else "nothing of any region"
@@ -243,14 +247,15 @@ def _completed(
     has_last = known is not None and known.taken_at is not None
     last: Mapping[str, float] = known.weights if known is not None and has_last else {}
     usual = median([weight for weight in given.values() if weight])
-    if _are_whole(given):
+    is_whole = _are_whole(given)
+    if is_whole:
         usual = max(1, round(usual))
-    else:
+    if known is not None and not (is_whole and known.whole):
         both = [region for region in given if given[region] and last.get(region)]
         # the last ones in the measure of these
         measure = sum(given[r] for r in both) / sum(last[r] for r in both) if both else 0.0
         last = {region: weight * measure for region, weight in last.items() if both}
-    return _in_whole_numbers({r: given.get(r, last.get(r, usual)) for r in question.regions})
+    return {r: given.get(r, last.get(r, usual)) for r in question.regions}
 
 
 def _are_whole(weights: Mapping[str, float]) -> bool:
