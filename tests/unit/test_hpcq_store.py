@@ -412,7 +412,7 @@ def test_a_store_that_takes_no_changes_is_waited_for(store, setting):
 
 
 def test_a_store_without_memory_can_be_read(store):
-    """By whoever asks for workers, as `hpcq workers` and dry runs do."""
+    """By whoever asks for workers, as `hpcq top` and dry runs do."""
     begin(store, "w", (store.submit(an_array(2))[0], 0, 2))
     before = store.workers_and_counts()
     store.client.config_set("maxmemory", "1")
