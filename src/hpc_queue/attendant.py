@@ -50,7 +50,7 @@ class Heartbeats:
 
     def silent_for(self, worker: str) -> float:
         """For how many seconds a worker had been silent at the last look; 0 for an unknown one."""
-        return self._silence.silent.get(worker, 0.0)
+        return self._silence.silent_for(worker)
 
 
 def give_up(queue: Queue, worker: str, why: str, beats: int | None = None) -> int:

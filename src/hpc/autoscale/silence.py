@@ -39,6 +39,11 @@ class Silence:
         self._last = self._time()
         self._seconds.update(dict.fromkeys(self.silent, 0.0))
 
+    def silent_for(self, name: str) -> float:
+        """For how many seconds a name had been silent at the last look; 0 for one that was heard,
+        or is unknown."""
+        return self._seconds.get(name) or 0.0
+
     @property
     def silent(self) -> dict[str, float]:
         """The names that were not heard in the last look, and for how many seconds."""
