@@ -6,10 +6,11 @@ expected, what was found and where. The published exception types of other modul
 (ConfigurationException, MultipleInstancesError, …) belong to it too.
 """
 
+import sys
 from collections.abc import Iterable, Mapping
 from reprlib import Repr
 from types import UnionType
-from typing import Any
+from typing import Any, TypeGuard
 
 from hpc.autoscale.plaintext import on_one_line
 
@@ -191,6 +192,14 @@ def check_numbers(where: str, **given: object) -> None:
     for what, value in given.items():
         if not isinstance(value, int | float) or value != value:
             raise InvalidArgument(f"{where}: expected {what} to be a number, found {value!r}")
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number that can be calculated with: one that floats can hold, unlike
+    NaN, Infinity and very large integers; and no truth value."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max
 
 
 def counted(count: int, noun: str) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from hpc.autoscale.config.clusters import find_conflicts
-from hpc.autoscale.config.violations import Violation, find_violations, is_finite
-from hpc.autoscale.errors import ConfigurationException, did_you_mean
+from hpc.autoscale.config.violations import Violation, find_violations
+from hpc.autoscale.errors import ConfigurationException, did_you_mean, is_number
 from hpc.autoscale.onpremises.hosts import find_mistakes
 from hpc.autoscale.redaction import is_secret, redact
 from hpc.autoscale.statefiles import STATE_FILES
@@ -119,7 +119,7 @@ def _explain(violation: Violation) -> str:
     hint = ""
     if rule == "enum" and isinstance(value, str):
         hint = did_you_mean(value, [each for each in schema[rule] if isinstance(each, str)])
-    elif isinstance(value, int | float) and not is_finite(value):
+    elif isinstance(value, int | float) and not (isinstance(value, bool) or is_number(value)):
         hint = ", which is no finite number"
     return (
         f"{where or 'the configuration'}: expected {expected}, found {_shown(where, value)}{hint}"

@@ -8,10 +8,11 @@ a `$ref` nothing else is looked at.
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from hpc.autoscale.errors import is_number
 
 Schema = Mapping[str, Any]
 Place = tuple[str | int, ...]
@@ -97,27 +98,12 @@ class _Reader:
         return found
 
 
-def is_finite(value: float) -> bool:
-    """Whether a number is one that floats can hold: what is larger is as Infinity, which Python
-    reads and JSON has not, and cannot be calculated with."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
-def _is_number(value: Any) -> bool:
-    """Not of NaN and Infinity, which are no amount."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and is_finite(value)
-
-
 _TYPES: Mapping[str, Callable[[Any], bool]] = {
     "array": lambda value: isinstance(value, list | tuple),
     "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "integer": lambda value: is_number(value) and (isinstance(value, int) or value.is_integer()),
     "null": lambda value: value is None,
-    "number": _is_number,
+    "number": is_number,
     "object": lambda value: isinstance(value, dict),
     "string": lambda value: isinstance(value, str),
 }
@@ -158,9 +144,9 @@ _RULES: Mapping[str, Callable[[Any, Any], bool]] = {
     "pattern": lambda p, value: not isinstance(value, str) or bool(_pattern(p).search(value)),
     "format": _is_regex,
     # NaN, which Python reads in JSON, is within no limit
-    "minimum": lambda least, value: not _is_number(value) or value >= least,
-    "maximum": lambda most, value: not _is_number(value) or value <= most,
-    "exclusiveMinimum": lambda least, value: not _is_number(value) or value > least,
+    "minimum": lambda least, value: not is_number(value) or value >= least,
+    "maximum": lambda most, value: not is_number(value) or value <= most,
+    "exclusiveMinimum": lambda least, value: not is_number(value) or value > least,
     "minItems": lambda least, value: not isinstance(value, list | tuple) or len(value) >= least,
     "minProperties": lambda least, value: not isinstance(value, dict) or len(value) >= least,
     "required": lambda keys, value: not isinstance(value, dict) or value.keys() >= set(keys),

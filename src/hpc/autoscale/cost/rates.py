@@ -6,9 +6,10 @@ calls this.
 """
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from hpc.autoscale.errors import is_number
 
 Item = dict[str, Any]
 
@@ -42,9 +43,7 @@ def choose(
 def rate_of(item: Mapping[str, Any]) -> float | None:
     """The price of one hour in an item; None when it is not a number above 0."""
     price = item.get("retailPrice")
-    if isinstance(price, bool) or not isinstance(price, int | float):
-        return None
-    return float(price) if 0 < price <= sys.float_info.max else None
+    return float(price) if is_number(price) and price > 0 else None
 
 
 def catalogue_item(sku_name: str, region: str, spot: bool, dollars: float) -> Item:

@@ -9,7 +9,6 @@ daemon picks up an edited file and a pass costs nothing.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ from os import PathLike
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, is_number
 from hpc.autoscale.node.vm_sizes.catalogue import NOTHING, VM_SIZES, SizeTable
 from hpc.autoscale.node.vm_sizes.overrides import read_override
 from hpc.autoscale.node.vm_sizes.prices import PRICES, PriceList, use_price_override
@@ -70,8 +69,7 @@ class AuxVMSizeInfo:
 
 def _number(known: Mapping[str, Any], key: str, unknown: int) -> float | int:
     value = capability_value(known.get(key))
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return value if usable else unknown
+    return value if is_number(value) else unknown
 
 
 def _count(known: Mapping[str, Any], key: str, unknown: int) -> int:

@@ -8,13 +8,12 @@ They are the short form of the packaged table (for a correction by hand), locati
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, NoReturn
 
 from hpc.autoscale import hpclogging as logging
-from hpc.autoscale.errors import ConfigurationException, did_you_mean, unreadable
+from hpc.autoscale.errors import ConfigurationException, did_you_mean, is_number, unreadable
 from hpc.autoscale.node.vm_sizes.catalogue import SizeFacts
 from hpc.autoscale.node.vm_sizes.size_formats import FIELDS, SizeRecord, capability_value
 
@@ -242,8 +241,7 @@ def _object(value: Any, path: str) -> Mapping[str, Any]:
 
 
 def _check_number(path: str, value: Any, whole: bool = False) -> None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= sys.float_info.max:
+    if not is_number(value) or value < 0:
         _expect(path, "a number of at least 0", value)
     if whole and value != int(value):
         _expect(path, "a whole number", value)

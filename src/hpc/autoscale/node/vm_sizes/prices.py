@@ -9,14 +9,13 @@ usage and bills are not looked at here.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, NamedTuple
 
 from hpc.autoscale import hpclogging as logging
 from hpc.autoscale import hpctypes as ht
-from hpc.autoscale.errors import ConfigurationException
+from hpc.autoscale.errors import ConfigurationException, is_number
 from hpc.autoscale.node.vm_sizes.catalogue import RESOURCE_FILE, VM_SIZES
 from hpc.autoscale.node.vm_sizes.overrides import Wrong, load_user_data
 
@@ -177,8 +176,7 @@ def _price(given: Any, path: str) -> Price:
 
 
 def _dollars(value: Any, path: str) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= sys.float_info.max:
+    if not is_number(value) or value <= 0:
         raise Wrong(
             path, f"expected dollars per hour above 0, found {value!r} (leave out what is unknown)"
         )
