@@ -25,7 +25,7 @@ _KEEP = ("failed", "all", "none")
 _LONGEST = 1e9
 # how URLs begin: of a Redis, and of brokers that keep no jobs
 _REDIS = ("redis", "rediss", "redis+socket")
-_OTHERS = ("amqp", "amqps", "pyamqp", "sentinel")
+_OTHERS = ("amqp", "amqps", "pyamqp")
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,10 @@ class Settings:
         _check_address("broker", settings.broker, (*_REDIS, *_OTHERS))
         if settings.store:
             _check_address("store", settings.store, (*_REDIS, "unix"))
-        elif settings.broker.startswith(_OTHERS):
+        elif settings.broker.startswith(_OTHERS) or ";" in settings.broker:
             raise ConfigurationException(
-                "hpcq.store: expected the URL of a Redis beside a broker that is RabbitMQ or is"
-                " found by sentinels, found none"
+                "hpcq.store: expected the URL of a Redis beside RabbitMQ or beside several brokers,"
+                " found none"
             )
         return settings
 

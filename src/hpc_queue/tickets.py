@@ -72,7 +72,7 @@ def _kombu_queue(definition: str) -> Any:
 
 def is_redis(broker: str) -> bool:
     """Whether a broker is a Redis."""
-    return broker.startswith(("redis", "sentinel"))
+    return broker.startswith("redis")
 
 
 def _transport_options(broker: str, is_worker: bool) -> dict[str, Any]:

@@ -32,7 +32,9 @@ def rabbitmq(tmp_path_factory):
 
 
 def test_jobs_run_by_priority_and_outlive_a_killed_worker(rabbitmq, redis_home, tmp_path):
-    section = {"broker": rabbitmq, "store": f"unix://{redis_home}/redis.sock", "lease": 1.0}
+    """Also where the first broker of two is away."""
+    brokers = f"amqp://127.0.0.1:1//;{rabbitmq}"
+    section = {"broker": brokers, "store": f"unix://{redis_home}/redis.sock", "lease": 1.0}
     with (
         an_empty_queue(settings_at(redis_home, **section)) as queue,
         worker_processes({"home": str(redis_home), **section}, tmp_path) as new_worker,
