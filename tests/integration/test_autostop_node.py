@@ -365,14 +365,18 @@ def test_one_at_a_time(machine):
 
 
 def test_who_the_node_is(machine, server, home, monkeypatch):
-    """Is said by jetpack where nobody says it; without either it is an error."""
+    """Is said by jetpack where nobody says it, also where it is not on PATH, as for cron; without
+    either it is an error."""
     machine.section.pop("instance")
     server.on("POST", STOP, Answer(409, {"message": "stay"}))
-    monkeypatch.setenv("PATH", f"{home}:/usr/bin:/bin")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("CYCLECLOUD_HOME", str(home))
     with pytest.raises(SystemExit):
         machine()
-    assert "autostop.instance: expected the InstanceId" in machine.capsys.readouterr().err
-    jetpack = home / "jetpack"
+    said = machine.capsys.readouterr().err
+    assert "autostop.instance: expected the InstanceId" in said and f"{home}/bin" in said
+    jetpack = home / "bin" / "jetpack"
+    jetpack.parent.mkdir()
     jetpack.write_text('#!/bin/sh\n[ "$*" = "config cyclecloud.instance.id" ] && echo vm-7\n')
     jetpack.chmod(0o755)
     assert "stay" in machine(idle_time_before_jobs=0)

@@ -8,8 +8,6 @@ configuration says after how long without any answer it may.
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +17,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.autostop.callback import Callback, Metadata, ScheduledEvent, Told
 from hpc.autoscale.autostop.idleness import Idleness, read_state, write_state
 from hpc.autoscale.autostop.settings import section_of
+from hpc.autoscale.ccbindings.auth import jetpack_setting
 from hpc.autoscale.errors import AutoscaleError, ConfigurationException
 
 STATE_FILE = "autostop-state.json"
@@ -216,16 +215,10 @@ def instance_of(config: Mapping[str, Any]) -> str:
     named = section_of(config).get("instance")
     if named:
         return str(named)
-    jetpack = shutil.which("jetpack")
-    if jetpack:
-        command = [jetpack, "config", "cyclecloud.instance.id"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NodeCommandError(f"{' '.join(command)}: {error}") from error
-        if done.returncode == 0 and done.stdout.strip():
-            return done.stdout.strip()
-    raise ConfigurationException(
-        "autostop.instance: expected the InstanceId of this node, here or after --instance, or the"
-        " command jetpack, which knows it"
-    )
+    try:
+        return jetpack_setting("cyclecloud.instance.id").strip()
+    except ConfigurationException as error:
+        raise ConfigurationException(
+            "autostop.instance: expected the InstanceId of this node, here or after --instance, or"
+            f" from jetpack; {error}"
+        ) from None

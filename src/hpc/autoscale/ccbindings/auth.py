@@ -1,8 +1,9 @@
-"""The credentials for the server: from the configuration, or from the node that this runs on.
+"""The credentials for the server: from the configuration, or from the node that this runs on; and
+what else `jetpack` knows of such a node.
 
 On a node of a CycleCloud cluster, `jetpack` knows a user that may scale it. It is asked only where
 the configuration, the environment and the credentials file have no user name or password. Called by
-`new_cluster_bindings`.
+`new_cluster_bindings`, and by the watcher of a node.
 """
 
 import os
@@ -47,10 +48,9 @@ def get_cyclecloud_access_credentials() -> tuple[str, str]:
     Raises JetpackNotFoundError where there is no jetpack, ConfigurationException when it does not
     know them.
     """
-    jetpack = _find_jetpack()
     return (
-        _jetpack_config(jetpack, "cyclecloud.config.username"),
-        _jetpack_config(jetpack, "cyclecloud.config.password"),
+        jetpack_setting("cyclecloud.config.username"),
+        jetpack_setting("cyclecloud.config.password"),
     )
 
 
@@ -65,10 +65,13 @@ def _find_jetpack() -> str:
     raise JetpackNotFoundError(f"expected jetpack on PATH or in {home}/bin, found none")
 
 
-def _jetpack_config(jetpack: str, key: str) -> str:
-    """One of jetpack's settings. No message shows what jetpack prints, since that may be the
-    secret.
+def jetpack_setting(key: str) -> str:
+    """One of jetpack's settings. No message shows what jetpack prints, since that may be a secret.
+
+    Raises JetpackNotFoundError where there is no jetpack, ConfigurationException when it does not
+    say it.
     """
+    jetpack = _find_jetpack()
     try:
         run = subprocess.run(
             [jetpack, "config", key], capture_output=True, text=True, timeout=_TIMEOUT, check=False
