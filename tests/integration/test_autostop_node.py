@@ -121,6 +121,7 @@ def test_an_idle_node_stops(home, capsys):
         (Answer(409, {"message": "stay"}), False),
         (Answer(503, {"message": "who knows"}), False),
         (Answer(502, b"<html>"), None),
+        (Answer(503, b"<html><body><h1>503 Service Unavailable</h1>"), None),
         (Answer(500, {}), None),
         (Answer(fault="reset"), None),
     ],

@@ -73,7 +73,8 @@ class Callback:
         except (requests.RequestException, OSError, ValueError) as error:
             return Told(None, f"{self.url} does not answer: {innermost(error)}")
         said = f"status {status}: {text}" if text else f"status {status}"
-        if status in _AWAY:
+        # who does not know what is wanted says why; a proxy whose service is away does not
+        if status in _AWAY or (status == 503 and not text):
             return Told(None, f"{self.url} does not answer: {said}")
         return Told(status == 200, said)
 
