@@ -551,7 +551,7 @@ def test_a_gang_that_gathers_starts_with_as_many_nodes_as_it_is_told(azscale):
         assert not fixes["wait"]["is_certain"]
         assert "it takes no more work now: a job takes it whole" in azscale("explain", "htc-1")
         ask_for(3)
-        assert "Job 17 waits: gang 17 has 2 of 4 nodes" in azscale("explain", "17")
+        assert "Job 17 waits: the gang has 2 of 4 nodes" in azscale("explain", "17")
         ask_for(2)
         assert "Job 17 has its nodes" in azscale("explain", "17")
 

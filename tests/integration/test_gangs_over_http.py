@@ -86,6 +86,18 @@ def test_ten_gangs_that_nobody_has_room_for_are_asked_for_once_each(tmp_path):
     assert sum(made[1:]) <= 16
 
 
+def test_gangs_of_which_the_same_is_known_are_told_of_in_a_line(tmp_path):
+    """With the names of the first, also where they are more than there are lines for."""
+    with short_site(tmp_path) as site:
+        site.new_jobs = lambda: [a_gang(f"mpi{i}") for i in range(30)]
+        _, summary = passes(site, 3)
+        told = (
+            "5 jobs (mpi5, mpi6, mpi7, …) wait: the gang has 0 of 8 nodes in htc/Standard_F2s_v2/b,"
+        )
+        assert told in str(summary)
+        assert "other reason" not in str(summary)
+
+
 def test_a_gang_that_is_one_part_of_a_job_is_a_gang(tmp_path):
     """The nodes of other parts, which have its name, are none of its own; nor is it told of these
     parts."""
@@ -100,7 +112,7 @@ def test_a_gang_that_is_one_part_of_a_job_is_a_gang(tmp_path):
         _, summary = passes(site, 8)
         gang, other = sorted(summary.unsatisfied, key=lambda job: -job.missing)
         assert gang.verdict.line == (
-            "Job mpi waits: gang mpi has 5 of 8 nodes in htc/Standard_F2s_v2/a, and 180 s left for"
+            "Job mpi waits: the gang has 5 of 8 nodes in htc/Standard_F2s_v2/a, and 180 s left for"
             " the rest"
         )
         assert "limit of nodearray head" in other.verdict.line
@@ -113,7 +125,7 @@ def test_the_rest_of_a_gang_is_asked_for_in_its_group_one_at_a_time(tmp_path):
         made, summary = passes(site, 8)
         (job,) = summary.unsatisfied
         assert job.name == "mpi"
-        assert "gang mpi has 5 of 8 nodes in htc/Standard_F2s_v2/a" in job.reason
+        assert "the gang has 5 of 8 nodes in htc/Standard_F2s_v2/a" in job.reason
         assert set(made[1:]) == {0, 1}
         site.simulator.set_capacity(REGION, **{F2: 8})
         made, summary = passes(site, 12)
@@ -384,7 +396,7 @@ def test_time_that_nobody_watched_does_not_end_a_gang(tmp_path):
         summary = site.run()
         assert summary.deleted == ()
         site.wait(60)
-        assert "gang mpi has 5 of 8 nodes" in site.run().unsatisfied[0].reason
+        assert "the gang has 5 of 8 nodes" in site.run().unsatisfied[0].reason
 
 
 def test_a_lost_reply_changes_nothing_for_a_gang(tmp_path):
@@ -450,7 +462,7 @@ def test_analyze_says_what_became_of_a_gang(tmp_path, monkeypatch, capsys):
 
         passes(site, 3)
         before = (tmp_path / "gangs.db").read_bytes()
-        assert "gang mpi has 5 of 8 nodes in htc/Standard_F2s_v2/a" in analyze()
+        assert "the gang has 5 of 8 nodes in htc/Standard_F2s_v2/a" in analyze()
         assert (tmp_path / "gangs.db").read_bytes() == before
         passes(site, 8)
         assert "gang mpi came short in htc/Standard_F2s_v2/a (5 of 8 nodes" in analyze()

@@ -210,9 +210,9 @@ QUOTA = "VM Family(f, westus2) has 8 of 8 cores in use"
         ),
         (
             "nothing can take 4 nodes",
-            f"gang m has 2 of 4 nodes in htc/F4/a, and 9 s left for the rest; {RESTS}",
+            f"the gang has 2 of 4 nodes in htc/F4/a, and 9 s left for the rest; {RESTS}",
             "GangGathers",
-            "gang m has 2 of 4 nodes in htc/F4/a, and 9 s left for the rest",
+            "the gang has 2 of 4 nodes in htc/F4/a, and 9 s left for the rest",
         ),
         (
             "no",

@@ -30,7 +30,7 @@ from hpc.autoscale.backoff.hosts import is_at_work, takes_no_work
 from hpc.autoscale.collector import collecting_seldom
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import counted, one_line
-from hpc.autoscale.explaining.alike import Kinds
+from hpc.autoscale.explaining.alike import Kinds, kind_by_text
 from hpc.autoscale.explaining.known import Known
 from hpc.autoscale.explaining.refusals import clusters_missing
 from hpc.autoscale.explaining.waiting import verdict_on_waiting
@@ -463,6 +463,14 @@ class _Explainer:
         return verdict_on_waiting(outcome.job, self._node_mgr, known, self._known)
 
 
+def _kind_of_gang(compiled: Compiled, of: tuple[Outcome, GangNews, Explanation]) -> Hashable | None:
+    """What a gang has in common with others that ask for just the same, and of which the same is
+    known."""
+    outcome, known, _ = of
+    asked = kind_by_text(outcome.job, compiled)
+    return asked and (asked, known)
+
+
 def _explain(
     short: Iterable[Outcome], node_mgr: NodeManager, of_gangs: Mapping[str, GangNews]
 ) -> list[UnsatisfiedJob]:
@@ -484,7 +492,8 @@ def _explain(
             known[alike] = cause
         if job.colocated and job.name in of_gangs:
             given = (outcome, of_gangs[job.name], cause)
-            cause = Explanation(explainer.cause_of_gang, explainer.verdict_on_gang, given)
+            kind_of = functools.partial(_kind_of_gang, alike[0])
+            cause = Explanation(explainer.cause_of_gang, explainer.verdict_on_gang, given, kind_of)
         unit = "nodes" if job.node_count > 0 else "slots"
         explained.append(UnsatisfiedJob(job.name, outcome.missing, cause, unit=unit, job=job))
     return explained

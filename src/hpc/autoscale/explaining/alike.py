@@ -60,7 +60,7 @@ class Kinds:
         """The kind of a job that got no more, with its constraints; None where it must be judged
         by itself. Cost: whether its buckets are known; nothing is asked of them again."""
         if compiled.opaque and not compiled.pooled:
-            return _kind_by_text(job, compiled)
+            return kind_by_text(job, compiled)
         cursor = self._by_demand.get(compiled) or self._cursor(compiled)
         if cursor is None or not cursor.candidates:
             return None  # what it lacks has its own figures
@@ -126,7 +126,7 @@ class Kinds:
         return self._pools[key]
 
 
-def _kind_by_text(job: Job, compiled: Compiled) -> Hashable | None:
+def kind_by_text(job: Job, compiled: Compiled) -> Hashable | None:
     """The kind of a job with constraints of which the engine does not understand all: that of jobs
     that ask for just the same. Constraints are equal that are of one class and whose JSON is."""
     try:

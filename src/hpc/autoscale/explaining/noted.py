@@ -46,7 +46,7 @@ _TOO_LITTLE = re.compile(r"has (\S+) of ['\"](.+)['\"], and (.+) is needed")
 _LACKS = re.compile(r"has no resource ['\"](.+)['\"]")
 _OTHER = re.compile(r"has (.+?) = (.+), and (.+) is needed")
 _ROOM = re.compile(r"Bucket\(([^,]*), (.*)\) can take (\d+) new nodes?, and (\d+) \w+ planned")
-_GATHERS = re.compile(r"gang .+ (has \d+ of \d+ nodes|came short) in .*")
+_GATHERS = re.compile(r"(the gang has \d+ of \d+ nodes|gang .+ came short) in .*")
 _AWAY = re.compile(away_in_words(r"\S+"))
 _QUOTED = re.compile(r"'([^']*)'")
 _IN_BUCKET = {name: re.compile(rf"[(, ]{name}=([^,)]*)") for name in ("nodearray", "vm_size")}

@@ -249,7 +249,7 @@ class Gangs:
         members = self._of(gathering)
         wanted = max(len(members), gathering.goal)
         self.reasons[job.name] = GangNews(
-            f"gang {job.name} has {len(members)} of {gathering.size} nodes in {gathering.place},"
+            f"the gang has {len(members)} of {gathering.size} nodes in {gathering.place},"
             f" and {gathering.deadline - self._now:.0f} s left for the rest",
             gathering.deadline,
         )
