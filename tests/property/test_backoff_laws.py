@@ -95,14 +95,20 @@ _NOTHING = (FailureKind.BOOT, "", 0.0)
 
 @given(events, policies, st.integers(0, 100))
 def test_nothing_while_it_rests_and_one_when_the_rest_is_over(happened, policy, coming):
-    """A single node at a time, those on their way included; and a gang gets its turn in the end."""
-    for now, _, known, failure in lived(happened, policy):
+    """A single node, those on their way included, and twice as many after each success since; a
+    gang gets its turn in the end."""
+    succeeded_since = 0
+    for now, before, known, failure in lived(happened, policy):
+        if failure is None:
+            succeeded_since += 1
+        elif before is None or not before.level or now - failure[2] >= before.until:
+            succeeded_since = 0  # else it was asked for before the rest
         if known is None or not known.level:
             continue
         if now < known.until:
             assert allowance(known, now, coming) == 0
         if failure is not None:
-            assert allowance(known, known.until, coming) == max(0, 1 - coming)
+            assert allowance(known, known.until, coming) == max(0, 2**succeeded_since - coming)
         assert allowance(known, known.open_at, 0) is None
 
 

@@ -69,7 +69,7 @@ class Backoff:
 
     `level`: how often it failed since it last was well; 0 while it does not rest yet. `streak`:
     failures without a success between them. `delay`: how long it rests, `until` when. `passed`:
-    successes since it failed last.
+    successes since the rest began.
     """
 
     cause: FailureKind
