@@ -11,7 +11,7 @@ from builders.failing_cloud import F2, F4, REGION, a_site
 from builders.several_clusters import SIZE, several_clusters
 from hpc.autoscale import cli
 from hpc.autoscale.autoscaler import Autoscaler
-from hpc.autoscale.gangs.file import GangFile
+from hpc.autoscale.gangs.file import GangFile, Gathering, KnownGangs, Place
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.journal.reader import Journal
 from hpc.autoscale.results.verdicts import Stand
@@ -422,7 +422,7 @@ def test_what_is_remembered_of_gangs_may_be_lost_or_garbled(tmp_path):
         assert path.read_bytes().startswith(b"this is no")
 
 
-@pytest.mark.parametrize("column", ["job", "nodearray", "size", "deadline", "others"])
+@pytest.mark.parametrize("column", ["job", "nodearray", "size", "deadline", "number", "own"])
 def test_rows_that_make_no_sense_are_left_out(tmp_path, column):
     with short_site(tmp_path) as site:
         site.run()
@@ -481,20 +481,39 @@ def test_a_group_of_a_request_set_is_released_in_time(tmp_path):
         assert "gang request:" in str(summary.notes)
 
 
-def test_a_file_of_gangs_of_an_earlier_version(tmp_path):
-    """Is read, and written as one of today; of which cluster a place is its nodearray tells."""
+GATHERING = Gathering("j", Place("mpi", "F4", "eastus", True), 8, 8, 1.0, 9.0, 2.0, 3, ("id-1",))
+SHORTFALLS_1 = (
+    "CREATE TABLE shortfalls (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
+    " placement_group TEXT, kind TEXT, units INTEGER, size INTEGER, had INTEGER, times INTEGER,"
+    " until REAL{more})"
+)
+GATHERINGS_1 = (
+    "CREATE TABLE gatherings (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
+    " placement_group TEXT, size INTEGER, goal INTEGER, asked REAL, deadline REAL, seen REAL,"
+    " others TEXT{more})"
+)
+
+
+@pytest.mark.parametrize(("version", "more"), [(1, ""), (2, ", cluster TEXT")])
+def test_a_file_of_gangs_of_an_earlier_version(tmp_path, version, more):
+    """Is read, and written as one of today. Of which cluster a place is its nodearray tells; for
+    which gangs nodes were asked for is forgotten."""
     path = tmp_path / "gangs.db"
+    place = ("east/mpi", "F4", "eastus", 1, "pg0")
+    shortfall = ("j", *place, "kind", 8, 2, 1, 1, 99.0, *[""] * (version - 1))
+    gathering = ("j", *place, 8, 8, 1.0, 9.0, 2.0, '["a"]', *[""] * (version - 1))
     with contextlib.closing(sqlite3.connect(path)) as db:
-        for table in GangFile.TABLES:
-            db.execute(table.replace(", cluster TEXT", ""))
-        row = ("j", "east/mpi", "F4", "eastus", 1, "pg0", "kind", 8, 2, 1, 1, 99.0)
-        db.execute(f"INSERT INTO shortfalls VALUES ({', '.join('?' * 12)})", row)
-        db.execute("PRAGMA user_version = 1")
+        for table, row in ((SHORTFALLS_1, shortfall), (GATHERINGS_1, gathering)):
+            db.execute(table.format(more=more))
+            name = table.split()[2]
+            db.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+        db.execute(f"PRAGMA user_version = {version}")
         db.commit()
     file = GangFile(str(path))
-    (short,) = file.read()[1]
-    assert short.place.facts().cluster == "east"
-    known = short._replace(place=short.place._replace(nodearray="render", cluster="east"))
-    file.write([], [known])
-    assert file.read() == ([], [known])
-    assert known.place.offer == short.place.offer
+    gatherings, (short,), *_ = file.read()
+    assert gatherings == [] and short.place.facts().cluster == "east"
+    moved = short._replace(place=short.place._replace(nodearray="render", cluster="east"))
+    known = KnownGangs([GATHERING], [moved], {"id-1": 1, "id-2": 2}, ["id-2"])
+    file.write(known)
+    assert file.read() == known
+    assert moved.place.offer == short.place.offer

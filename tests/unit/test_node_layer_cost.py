@@ -156,6 +156,26 @@ def gangs_that_gather(count):
     return lambda: gangs.at_home(work, manager)
 
 
+def gangs_that_lack_nodes(count):
+    """Gangs of which no node has come, in a place where as many nodes have other work."""
+    gangs = Gangs(None, 600)
+    work = [Job(str(i), {"exclusive": True}, node_count=2, colocated=True) for i in range(count)]
+    calculator = DemandCalculator({}, a_manager(an_htc_cluster(2 * count)), NullNodeHistory())
+    add_jobs(calculator, work, len, gangs)
+    cluster = an_htc_cluster(0)
+    for i in range(1, count + 1):
+        cluster.add_node(f"htc-{i}", "htc", state="Ready", hostname=f"ip-{i}")
+    calculator = DemandCalculator({}, a_manager(cluster), NullNodeHistory())
+    for node in calculator.node_mgr.get_nodes():
+        node.assign("other")
+
+    def act():
+        add_jobs(calculator, work, len, gangs)
+        assert len(gangs.reasons) == count
+
+    return act
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
@@ -170,6 +190,7 @@ def gangs_that_gather(count):
         booting_and_deleting,
         defaults_after_nodes,
         gangs_that_gather,
+        gangs_that_lack_nodes,
     ],
     ids=lambda scenario: scenario.__name__,
 )

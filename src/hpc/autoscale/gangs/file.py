@@ -4,8 +4,9 @@ node history."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hpc.autoscale import clock
@@ -49,10 +50,10 @@ class Place(NamedTuple):
 class Gathering(NamedTuple):
     """Nodes that were asked for, for a gang, in one place.
 
-    `size`: how many the gang needs; `goal`: how many are tried at first, as a rule all, and none
-    once they are given up, until they are gone. `asked` is
+    `size`: how many the gang needs; `goal`: how many are tried at first, as a rule all. `asked` is
     when they were, `deadline` when they have to be there, `seen` when a pass last looked; unix
-    seconds. `others`: NodeIds of nodes that were there before and are not of it.
+    seconds. Nodes with this `number`, or a lower one, were there before (`members`); of these, it
+    had those whose NodeIds are its `own`.
     """
 
     job: str
@@ -62,7 +63,8 @@ class Gathering(NamedTuple):
     asked: float
     deadline: float
     seen: float
-    others: tuple[str, ...] = ()
+    number: int = 0
+    own: tuple[str, ...] = ()
 
     def is_due(self, now: float) -> bool:
         """Whether all of its nodes have to be there by now."""
@@ -87,15 +89,32 @@ class Shortfall(NamedTuple):
     until: float
 
 
+class KnownGangs(NamedTuple):
+    """All that is remembered of gangs. `numbers`: those of nodes, by NodeId (`members`). `leaving`:
+    NodeIds of the nodes that gangs were given up on, until they are gone or have work."""
+
+    gatherings: Sequence[Gathering] = ()
+    shortfalls: Sequence[Shortfall] = ()
+    numbers: Mapping[str, int] = MappingProxyType({})
+    leaving: Sequence[str] = ()
+
+
+_GATHERINGS = (
+    "CREATE TABLE gatherings (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
+    " placement_group TEXT, size INTEGER, goal INTEGER, asked REAL, deadline REAL, seen REAL,"
+    " number INTEGER, cluster TEXT, own TEXT)",
+    "CREATE TABLE numbers (node_id TEXT, number INTEGER)",
+    "CREATE TABLE leaving (node_id TEXT)",
+)
+
+
 class GangFile(SqliteFile):
     """The file at `path`."""
 
     NAME = "gangs"
-    VERSION = 2
+    VERSION = 3
     TABLES = (
-        "CREATE TABLE gatherings (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
-        " placement_group TEXT, size INTEGER, goal INTEGER, asked REAL, deadline REAL, seen REAL,"
-        " others TEXT, cluster TEXT)",
+        *_GATHERINGS,
         "CREATE TABLE shortfalls (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"
         " placement_group TEXT, kind TEXT, units INTEGER, size INTEGER, had INTEGER, times INTEGER,"
         " until REAL, cluster TEXT)",
@@ -104,37 +123,47 @@ class GangFile(SqliteFile):
         1: (
             "ALTER TABLE gatherings ADD COLUMN cluster TEXT DEFAULT ''",
             "ALTER TABLE shortfalls ADD COLUMN cluster TEXT DEFAULT ''",
-        )
+        ),
+        # which had all nodes that were there with each gathering: these are forgotten
+        2: ("DROP TABLE gatherings", *_GATHERINGS),
     }
     ERROR = GangFileError
     REMEDY = "delete it; then it is forgotten for which gangs nodes were asked for"
 
-    def read(self) -> tuple[list[Gathering], list[Shortfall]]:
+    def read(self) -> KnownGangs:
         """All of it; rows that make no sense are left out. GangFileError when it cannot be read."""
-        gatherings, shortfalls = self.tables(
-            ("SELECT * FROM gatherings ORDER BY rowid", 1),
+        gatherings, shortfalls, numbers, leaving = self.tables(
+            ("SELECT * FROM gatherings ORDER BY rowid", 3),
             ("SELECT * FROM shortfalls ORDER BY rowid", 1),
+            ("SELECT * FROM numbers", 3),
+            ("SELECT * FROM leaving ORDER BY rowid", 3),
         )
-        return [*map(_gathering, filter(_is_gathering, gatherings))], [
-            *map(_shortfall, filter(_is_shortfall, shortfalls))
-        ]
+        return KnownGangs(
+            [*map(_gathering, filter(_is_gathering, gatherings))],
+            [*map(_shortfall, filter(_is_shortfall, shortfalls))],
+            {node: n for node, n in numbers if isinstance(node, str) and isinstance(n, int)},
+            [node for (node,) in leaving if isinstance(node, str)],
+        )
 
-    def write(self, gatherings: Iterable[Gathering], shortfalls: Iterable[Shortfall]) -> None:
+    def write(self, known: KnownGangs) -> None:
         """Replace all of it. GangFileError when that is not possible."""
+        rows: dict[str, list[tuple[Any, ...]]] = {
+            "gatherings": [
+                (_kept(g.job), *g.place[:5], *g[2:-1], g.place.cluster, json.dumps(g.own))
+                for g in known.gatherings
+            ],
+            "shortfalls": [
+                (_kept(s.job), *s.place[:5], *s[2:], s.place.cluster) for s in known.shortfalls
+            ],
+            "numbers": list(known.numbers.items()),
+            "leaving": [(node,) for node in known.leaving],
+        }
         with self.writing() as db:
-            db.execute("DELETE FROM gatherings")
-            db.execute("DELETE FROM shortfalls")
-            db.executemany(
-                f"INSERT INTO gatherings VALUES ({_marks(13)})",
-                [
-                    (_kept(g.job), *g.place[:5], *g[2:-1], json.dumps(g.others), g.place.cluster)
-                    for g in gatherings
-                ],
-            )
-            db.executemany(
-                f"INSERT INTO shortfalls VALUES ({_marks(13)})",
-                [(_kept(s.job), *s.place[:5], *s[2:], s.place.cluster) for s in shortfalls],
-            )
+            for table, found in rows.items():
+                db.execute(f"DELETE FROM {table}")
+                if found:
+                    marks = ", ".join("?" * len(found[0]))
+                    db.executemany(f"INSERT INTO {table} VALUES ({marks})", found)
 
 
 def offers_short_of(config: Mapping[str, Any]) -> set[Subject]:
@@ -143,9 +172,9 @@ def offers_short_of(config: Mapping[str, Any]) -> set[Subject]:
     if not config.get("gangsdb"):
         return set()
     with suppress(GangFileError):
-        gatherings, shortfalls = GangFile(str(config["gangsdb"])).read()
-        late = {g.place.offer for g in gatherings if g.goal and g.is_due(clock.time())}
-        return late.union(short.place.offer for short in shortfalls)
+        known = GangFile(str(config["gangsdb"])).read()
+        late = {g.place.offer for g in known.gatherings if g.is_due(clock.time())}
+        return late.union(short.place.offer for short in known.shortfalls)
     return set()
 
 
@@ -158,10 +187,6 @@ def _kept(job: str) -> bytes:
 def _job(kept: Any) -> str:
     """The name of a job again; files of earlier versions have texts."""
     return kept.decode("utf-8", "surrogatepass") if isinstance(kept, bytes) else str(kept)
-
-
-def _marks(count: int) -> str:
-    return ", ".join("?" * count)
 
 
 def _place(row: Sequence[Any]) -> Place:
@@ -181,23 +206,23 @@ def _is_placed(row: Sequence[Any]) -> bool:
 
 
 def _is_gathering(row: Sequence[Any]) -> bool:
-    counts, times = row[6:8], row[8:11]
+    counts, times = (*row[6:8], row[11]), row[8:11]
     return (
         _is_placed(row)
         and all(isinstance(count, int) and count >= 0 for count in counts)
         and all(isinstance(time, int | float) for time in times)
-        and isinstance(row[11], str)
+        and isinstance(row[13], str)
     )
 
 
 def _gathering(row: Sequence[Any]) -> Gathering:
     try:
-        others = json.loads(row[11])
+        own = json.loads(row[13])
     except (ValueError, RecursionError):
-        others = ()
-    known = tuple(map(str, others)) if isinstance(others, list) else ()
-    size, goal, asked, deadline, seen = row[6:11]
-    return Gathering(_job(row[0]), _place(row), size, goal, asked, deadline, seen, known)
+        own = ()
+    known = tuple(map(str, own)) if isinstance(own, list) else ()
+    size, goal, asked, deadline, seen, number = row[6:12]
+    return Gathering(_job(row[0]), _place(row), size, goal, asked, deadline, seen, number, known)
 
 
 def _is_shortfall(row: Sequence[Any]) -> bool:

@@ -31,12 +31,20 @@ from hpc.autoscale.ccbindings.pacing import doubled
 from hpc.autoscale.config.clusters import cluster_of_bucket
 from hpc.autoscale.config.timeouts import as_seconds
 from hpc.autoscale.errors import ConfigurationException, counted
-from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, Place, Shortfall
+from hpc.autoscale.gangs.file import (
+    GangFile,
+    GangFileError,
+    Gathering,
+    KnownGangs,
+    Place,
+    Shortfall,
+)
+from hpc.autoscale.gangs.members import Members, id_of
 from hpc.autoscale.job.job import Job, Outcome
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.node import Node
-from hpc.autoscale.node.node.contents import NodeView, assigned_to, server_id_of
+from hpc.autoscale.node.node.contents import NodeView, assigned_to
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.packing.expr import Fit
 from hpc.autoscale.packing.shares import NodeShare
@@ -56,8 +64,6 @@ not count towards a deadline."""
 
 FORGOTTEN_AFTER = 86400.0
 """Where a gang came short is forgotten so many seconds after it may be tried again."""
-
-_NO_USE = ("Failed", "Unavailable", "Error", "Terminating", "Terminated")
 
 
 class GangNews(NamedTuple):
@@ -94,14 +100,17 @@ class Gangs:
         self._longest = max(UNWATCHED, 2.0 * (interval or 0.0))
         self._file = GangFile(path) if path else None
         self._given_up: list[_GivenUp] = []
-        self._gatherings: list[Gathering] = []
+        self._gatherings: dict[tuple[str, Place], Gathering] = {}
         self._shortfalls: list[Shortfall] = []
-        self._before: tuple[list[Gathering], list[Shortfall]] = ([], [])
+        self._numbers: Mapping[str, int] = {}
+        self._number = 1
+        self._leaving: list[str] = []
+        self._before = KnownGangs()
         self._measures: dict[int, tuple[str, int]] = {}
         self._serving: dict[object, bool] = {}
         self._taking: dict[object, tuple[int, int]] = {}
         self._now = clock.time()
-        self._members: Mapping[tuple[str, str, str], Sequence[Node]] = {}
+        self._members = Members((), {})
         self._read()
 
     # -- before jobs are placed
@@ -121,7 +130,7 @@ class Gangs:
         if not limits:
             return found
         late = self._late(node_mgr)
-        tries = {(g.job, g.place.offer) for g in self._gatherings if g.goal == g.size}
+        tries = {(g.job, g.place.offer) for g in self._gatherings.values() if g.goal == g.size}
         for job in filter(is_gang, jobs):
             short_of = [
                 s
@@ -141,27 +150,27 @@ class Gangs:
     def at_home(self, jobs: Iterable[Job], node_mgr: NodeManager) -> dict[int, NodeShare]:
         """Where regions have weights, the region that is to be asked for the rest of a gang before
         others, as it has nodes of it there; by the `id` of the job."""
-        under_way = [g for g in self._gatherings if g.goal and not g.is_due(self._now)]
+        under_way = [g for g in self._gatherings.values() if not g.is_due(self._now)]
         shares = shares_by_region(node_mgr.get_buckets()) if under_way else {}
         if not shares:
             return {}
-        self._members = _nodes_by_place(node_mgr)
+        self._members = Members(node_mgr.get_nodes(), self._numbers)
         found: dict[str, NodeShare] = {}
         for name, mine in partition(under_way, lambda gathering: gathering.job).items():
             fullest = self._fullest(mine)
             share = shares.get(fullest.place.location)
-            if share is not None and self._has_some(fullest):
+            if share is not None and self._members.has_some(fullest):
                 found[name] = share
         return {id(job): found[job.name] for job in jobs if is_gang(job) and job.name in found}
 
     def _late(self, node_mgr: NodeManager) -> dict[str, list[Subject]]:
         """The offers of which nodes are missing at the deadline, by gang."""
         found: dict[str, list[Subject]] = defaultdict(list)
-        late = [g for g in self._gatherings if g.goal and g.is_due(self._now)]
+        late = [g for g in self._gatherings.values() if g.is_due(self._now)]
         if late:
-            self._members = _nodes_by_place(node_mgr)
+            self._members = Members(node_mgr.get_nodes(), self._numbers)
         for gathering in late:
-            if len(self._of(gathering)) < gathering.size:
+            if len(self._members.of(gathering)) < gathering.size:
                 found[gathering.job].append(gathering.place.offer)
         return found
 
@@ -170,7 +179,7 @@ class Gangs:
     def settle(self, outcomes: Sequence[Outcome], node_mgr: NodeManager) -> None:
         """Decide about every gang that waits."""
         waiting = [o for o in outcomes if is_gang(o.job) and o.error is None]
-        if not waiting and not self._gatherings:
+        if not waiting and not self._gatherings and not self._leaving:
             return
         counts = Counter(o.job.name for o in waiting)
         parts = Counter(o.job.name for o in outcomes)
@@ -181,12 +190,11 @@ class Gangs:
             for name in assigned_to(node):
                 if name in gangs:
                     placed[str(name)].append(node)
-        self._members = _nodes_by_place(node_mgr)
+        self._members = Members(node_mgr.get_nodes(), self._numbers)
         self._forget(counts.keys())
         under_way: dict[str, list[Gathering]] = defaultdict(list)
-        for gathering in self._gatherings:  # what is decided about a gang changes none of another
-            if gathering.goal:
-                under_way[gathering.job].append(gathering)
+        for gathering in self._gatherings.values():  # what becomes of a gang changes no other
+            under_way[gathering.job].append(gathering)
         for name, outcome in gangs.items():
             mine, nodes = under_way[str(name)], placed[name]
             if parts[name] > 1 and not outcome.missing:
@@ -198,6 +206,8 @@ class Gangs:
                 self._is_not_placed(outcome.job, mine, node_mgr)
         self._tell_who_was_given_up()
         self._release()
+        self._numbers = self._members.numbers if self._gatherings else {}
+        self._number += 1
 
     def _is_placed(
         self, job: Job, nodes: Sequence[Node], mine: list[Gathering], node_mgr: NodeManager
@@ -214,16 +224,18 @@ class Gangs:
         elsewhere = [g for g in mine if g.place != place]
         come = sum(node.exists and node.state not in WITHOUT_A_VM for node in nodes)
         for gathering in elsewhere:
-            members = self._of(gathering)
+            members = self._members.of(gathering)
             if is_complete or come >= len(members) or gathering.is_due(self._now):
                 self._give_up(job, gathering, f"planned in {place} instead", node_mgr)
-        if here is not None and (is_complete or not self._has_some(here)):
-            self._gatherings.remove(here)
+        if here is not None and (is_complete or not self._members.has_some(here)):
+            del self._gatherings[here.job, here.place]
             here = None
         elif here is not None and here.goal < size:
-            self._gatherings[self._gatherings.index(here)] = here._replace(goal=size)
+            self._put(here._replace(goal=size))
         if here is None and not is_complete and not all(node.exists for node in nodes):
-            self._begin(job, place, size, size, nodes)
+            self._members.number(place, self._number)
+            own = filter(None, map(id_of, nodes))
+            self._begin(job, place, size, size, self._number, tuple(own))
 
     def _is_not_placed(self, job: Job, mine: list[Gathering], node_mgr: NodeManager) -> None:
         """A gang lacks nodes: those that it has stay until the deadline, in one place."""
@@ -246,7 +258,7 @@ class Gangs:
 
     def _ask_for_the_rest(self, job: Job, gathering: Gathering, node_mgr: NodeManager) -> None:
         """Keep what there is of a gang for it, and plan as much of the rest as limits allow."""
-        members = self._of(gathering)
+        members = self._members.of(gathering)
         wanted = max(len(members), gathering.goal)
         self.reasons[job.name] = GangNews(
             f"the gang has {len(members)} of {gathering.size} nodes in {gathering.place},"
@@ -265,7 +277,7 @@ class Gangs:
         """Where a gang came short, try one node more than it had then."""
         for short in self._shortfalls:
             offer = short.place.offer
-            is_tried = any(g.goal and g.place.offer == offer for g in self._gatherings)
+            is_tried = any(g.place.offer == offer for g in self._gatherings.values())
             if is_tried or self._now < short.until or not self._concerns(short, job):
                 continue
             takes = self._size_in(short.place, job, node_mgr)
@@ -273,19 +285,16 @@ class Gangs:
                 continue
             size = max(short.size, takes)
             goal = min(short.had + 1, size)
-            here = self._members.get(_where(short.place), ())
-            self._begin(job, short.place, size, goal, here)
-            self._ask_for_the_rest(job, self._gatherings[-1], node_mgr)
+            # all nodes that are there may be of it
+            self._ask_for_the_rest(job, self._begin(job, short.place, size, goal), node_mgr)
             return
 
     def _judge_trial(self, job: Job, trial: Gathering, node_mgr: NodeManager) -> Gathering | None:
         """What becomes of a gang of which a part was tried: all of it when that is there."""
-        members = self._of(trial)
+        members = self._members.of(trial)
         come = sum(node.state not in WITHOUT_A_VM for node in members)
         if come >= trial.goal:
-            whole = trial._replace(goal=trial.size, deadline=self._now + self._deadline)
-            self._gatherings[self._gatherings.index(trial)] = whole
-            return whole
+            return self._put(trial._replace(goal=trial.size, deadline=self._now + self._deadline))
         if come == len(members) and self._is_closed(trial.place, node_mgr):
             self._give_up(job, trial, f"tried with {trial.goal}, and not enough", node_mgr)
             return None
@@ -300,39 +309,35 @@ class Gangs:
 
     # -- gatherings
 
-    def _begin(self, job: Job, place: Place, size: int, goal: int, nodes: Iterable[Node]) -> None:
-        own = set(map(id, nodes))
-        every = self._members.get(_where(place), ())
-        others = [_id_of(n) for n in every if server_id_of(n) and id(n) not in own]
-        now = self._now
-        self._gatherings.append(
-            Gathering(job.name, place, size, goal, now, now + self._deadline, now, tuple(others))
-        )
+    def _begin(
+        self,
+        job: Job,
+        place: Place,
+        size: int,
+        goal: int,
+        number: int = 0,
+        own: tuple[str, ...] = (),
+    ) -> Gathering:
+        asked, until = self._now, self._now + self._deadline
+        gathering = Gathering(job.name, place, size, goal, asked, until, asked, number, own)
+        return self._put(gathering)
 
-    def _of(self, gathering: Gathering) -> list[Node]:
-        """The nodes of a gathering that exist and have no other work."""
-        return list(self._each_of(gathering))
-
-    def _has_some(self, gathering: Gathering) -> bool:
-        """Whether a gathering has any such nodes; most need not be looked at for that."""
-        return next(self._each_of(gathering), None) is not None
-
-    def _each_of(self, gathering: Gathering) -> Iterator[Node]:
-        others = set(gathering.others)
-        for node in self._members.get(_where(gathering.place), ()):
-            if node.exists and _id_of(node) not in others and node.assignments <= {gathering.job}:
-                yield node
+    def _put(self, gathering: Gathering) -> Gathering:
+        """Remember a gathering, in the place of what it was before."""
+        self._gatherings[gathering.job, gathering.place] = gathering
+        return gathering
 
     def _fullest(self, mine: Sequence[Gathering]) -> Gathering:
         """Which of the gatherings of a gang has most nodes."""
         if len(mine) == 1:
             return mine[0]
-        return max(mine, key=lambda g: (len(self._of(g)), -g.asked))
+        return max(mine, key=lambda g: (len(self._members.of(g)), -g.asked))
 
     def _give_up(self, job: Job, gathering: Gathering, outcome: str, node_mgr: NodeManager) -> None:
         """A gang did not come together in a place: its nodes go, unless others work there."""
-        members = self._of(gathering)
-        self._gatherings[self._gatherings.index(gathering)] = gathering._replace(goal=0)
+        members = self._members.of(gathering)
+        del self._gatherings[gathering.job, gathering.place]
+        self._leaving += map(id_of, members)
         had = sum(node.state not in WITHOUT_A_VM for node in members)
         self._given_up.append(_GivenUp(gathering, outcome, members))
         is_late = gathering.is_due(self._now)
@@ -369,19 +374,11 @@ class Gangs:
         self.reasons[job.name] = self._came_short(short)
 
     def _release(self) -> None:
-        """Gather the nodes of gangs that were given up, until none is left without work."""
-        for gathering in [g for g in self._gatherings if not g.goal]:
-            free = [node for node in self._of(gathering) if not node.assignments]
-            every = self._members.get(_where(gathering.place), ())
-            # what has work by now is a node like others from now on
-            taken = {_id_of(n) for n in every if server_id_of(n) and n.assignments}
-            others = tuple(sorted(taken.union(gathering.others)))
-            place = self._gatherings.index(gathering)
-            left = gathering._replace(others=others)
-            self._gatherings[place : place + 1] = [left] if free else []
-            # several gangs may have been given up on one node
-            known = set(map(_id_of, self.releasing))
-            self.releasing += [node for node in free if _id_of(node) not in known]
+        """Gather the nodes of gangs that were given up, until none is left without work: what has
+        work by now is a node like others from now on."""
+        free = self._members.without_work(dict.fromkeys(self._leaving))
+        self._leaving = list(free)
+        self.releasing += free.values()
 
     def _came_short(self, short: Shortfall) -> GangNews:
         left = short.until - self._now
@@ -396,9 +393,9 @@ class Gangs:
     def _forget(self, waiting: Iterable[str]) -> None:
         """Forget what was asked for for gangs that do not wait any more, and old shortfalls."""
         names, now = set(waiting), self._now
-        self._gatherings = [
-            g._replace(seen=now) for g in self._gatherings if g.job in names or not g.goal
-        ]
+        self._gatherings = {
+            key: g._replace(seen=now) for key, g in self._gatherings.items() if g.job in names
+        }
         self._shortfalls = [s for s in self._shortfalls if now < s.until + FORGOTTEN_AFTER]
 
     def _measure(self, job: Job) -> tuple[str, int]:
@@ -444,14 +441,18 @@ class Gangs:
         if self._file is None:
             return
         try:
-            gatherings, shortfalls = self._file.read()
+            known = self._file.read()
         except GangFileError as error:
             self._complain(error)
             return
-        self._before = gatherings, shortfalls
-        self._gatherings = [self._watched(each) for each in gatherings]
+        self._before = known
+        for gathering in known.gatherings:
+            self._put(self._watched(gathering))
         most = self._now + MOST_IN_DEADLINES * self._deadline
-        self._shortfalls = [s._replace(until=min(s.until, most)) for s in shortfalls]
+        self._shortfalls = [s._replace(until=min(s.until, most)) for s in known.shortfalls]
+        self._numbers, self._leaving = known.numbers, [*known.leaving]
+        numbers = (*known.numbers.values(), *(g.number for g in known.gatherings))
+        self._number = max(numbers, default=0) + 1
 
     def _watched(self, gathering: Gathering) -> Gathering:
         """A gathering whose deadline is moved on by time that nobody watched. One that was put off
@@ -464,11 +465,12 @@ class Gangs:
 
     def save(self) -> None:
         """Write what has changed; called before anything is asked for."""
-        now = (self._gatherings, self._shortfalls)
+        gatherings = [*self._gatherings.values()]
+        now = KnownGangs(gatherings, self._shortfalls, self._numbers, self._leaving)
         if self._file is None or not self._may_write or now == self._before:
             return
         try:
-            self._file.write(*now)
+            self._file.write(now)
         except GangFileError as error:
             self._complain(error)
 
@@ -477,10 +479,10 @@ class Gangs:
         that they are for have as long again from then on until all have to be there."""
         names = {str(name) for node in left for name in assigned_to(node)}
         late = self._now + self._longest + self._deadline  # the next pass knows when it is
-        waiting = [g for g in self._gatherings if g.goal and g.job in names and g.deadline < late]
+        waiting = [g for g in self._gatherings.values() if g.job in names and g.deadline < late]
+        for gathering in waiting:
+            self._put(gathering._replace(deadline=late))
         if waiting:
-            put_off = {id(g): g._replace(deadline=late) for g in waiting}
-            self._gatherings = [put_off.get(id(g), g) for g in self._gatherings]
             self.save()
 
     def _complain(self, error: GangFileError) -> None:
@@ -538,11 +540,6 @@ def is_gang(job: object) -> bool:
     return isinstance(job, Job) and job.colocated and max(job.node_count, job.iterations) > 1
 
 
-def _id_of(node: Node) -> str:
-    """The NodeId; an empty text where there is none yet."""
-    return str(server_id_of(node) or "")
-
-
 def _place_of(node: Node) -> Place:
     return Place(
         str(node.nodearray),
@@ -562,16 +559,6 @@ def _of_one_place(nodes: Iterable[Node], count: int) -> list[Node]:
 
 def _where_of(node: Node | NodeBucket) -> tuple[str, str, str]:
     return str(node.nodearray), str(node.vm_size), str(node.placement_group or "")
-
-
-def _nodes_by_place(node_mgr: NodeManager) -> dict[tuple[str, str, str], list[Node]]:
-    """The nodes of use that are there; what is only planned is nobody's yet."""
-    found: dict[tuple[str, str, str], list[Node]] = defaultdict(list)
-    for node in node_mgr.get_nodes():
-        is_there = node.exists or server_id_of(node) is not None
-        if is_there and node.managed and node.state not in _NO_USE:
-            found[_where_of(node)].append(node)
-    return found
 
 
 def _buckets_of(place: Place, node_mgr: NodeManager) -> Iterator[NodeBucket]:
