@@ -45,3 +45,24 @@ def test_a_pass_says_why_it_makes_nodes_beside_idle_ones(tmp_path, wanted, has, 
         )
         site.want(2, **{"node.nodearray": "other"})
         assert site.run().notes == ()
+
+
+def test_hosts_that_are_too_small_go_though_others_are_made_in_each_pass(tmp_path):
+    """Or there would be more and more of them."""
+    with a_site(tmp_path, ARRAYS) as site:
+
+        def hosts():
+            found = site.hosts_with(2, 2)
+            for host in found:
+                host._resources["ncpus"] = host.available["ncpus"] = 1
+            return found
+
+        site.new_hosts = hosts
+        site.config["idle_timeout"] = 60
+        site.want(1, **{"node.nodearray": "htc", "ncpus": 2})
+        made = []
+        for _ in range(10):
+            made += site.run().created
+            site.wait(60)
+        assert len(made) >= 8
+        assert len(site.nodes()) <= 4

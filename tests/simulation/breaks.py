@@ -110,7 +110,7 @@ BREAKS: dict[str, Break] = {
     "cluster-asked": Break(_guard("cluster-asked"), 1, ("half_nodes", "no_nodes")),
     "no-jobs": Break(_guard("no-jobs"), 1, ("rush",), False),
     "not-kept": Break(_guard("not-kept"), 1, ("kept_alive",)),
-    "not-both": Break(_guard("not-both"), 4, ("weak_hosts", "rush")),
+    "not-both": Break(_guard("not-both"), 3, ("throttled",)),
     "cluster-answers": Break(_guard("cluster-answers"), 1, ("person",)),
     "cluster-wanted": Break(_guard("cluster-wanted"), 1, ("cluster_ends",)),
     "managed": Break(_guard("managed"), 1, ("person",)),

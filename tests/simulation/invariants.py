@@ -310,7 +310,9 @@ class Watch:
             raise Violation("no node is deleted that is to be kept", node.name)
         if by_hand:
             return
-        if (node.nodearray.name, node.placement_group) in self._offerings:
+        # a host that has less than its machine may be too small for what is made
+        is_weak = host is not None and host.cores < node.machine_type.vcpus
+        if (node.nodearray.name, node.placement_group) in self._offerings and not is_weak:
             raise Violation(
                 "no node is deleted where one like it is made", f"{node.name} in the same pass"
             )

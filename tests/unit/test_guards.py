@@ -188,6 +188,22 @@ def test_a_node_that_is_old_and_idle_enough_goes():
     assert young.ask("delete", [node]).allowed == [node]
 
 
+def test_a_node_goes_that_is_too_small_for_the_work_of_new_ones():
+    """The smallest of that work counts, and any amount that a node has too little of."""
+    node, facts = idle(a_node(resources={"ncpus": 4, "memgb": 2}))
+    gate = a_gate(**facts)
+    for name, cores, memory in (("htc-2", 4, 8), ("htc-3", 2, 4)):
+        new = a_planned_node(name=name, resources={"ncpus": 4, "memgb": 8})
+        new.available["ncpus"] -= cores
+        new.available["memgb"] -= memory
+        gate.ask("create", [new])
+        assert gate.ask("drain", [node]).allowed == [node]
+    small = a_planned_node(name="htc-4", resources={"ncpus": 4, "memgb": 8})
+    small.available["memgb"] -= 2
+    gate.ask("create", [small])
+    assert [r.code for r in gate.ask("drain", [node]).refused] == ["OfferingWanted"]
+
+
 def test_no_create_and_delete_of_an_offering_in_one_pass():
     """An idle node stays where nodes like it come; one that has failed is no substitute."""
     node, facts = idle(a_node())

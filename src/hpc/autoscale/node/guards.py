@@ -11,6 +11,7 @@ refuses. Nothing is read here; whoever asks brings what is known.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from hpc.autoscale import hpclogging as logging
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.node.contents import server_id_of
+from hpc.autoscale.node.offerings import Offering, lacking, least_used, offering_of
 from hpc.autoscale.onpremises.hosts import ON_PREMISES
 
 OF_THE_SITE = "is a host on premises, whose worker the loop alone starts and stops"
@@ -159,7 +161,8 @@ class Gate:
         self.refused: dict[tuple[object, Command, str], Refusal] = {}
         self._coming: set[object] = set()
         self._leaving: set[object] = set()
-        self._offerings_coming: set[tuple[Any, ...]] = set()
+        self._offerings_coming: defaultdict[Offering, list[Node]] = defaultdict(list)
+        self._used_of_coming: dict[Offering, tuple[int, dict[str, float]]] = {}
 
     def ask(self, command: Command, nodes: Iterable[Node], rationed: bool = True) -> Clearance:
         """Which nodes the command may be sent for. Every guard is asked, rations last.
@@ -199,8 +202,17 @@ class Gate:
         return len(self._leaving)
 
     def is_coming(self, node: Node) -> bool:
-        """Whether nodes of the same offering were allowed to come."""
-        return _offering(node) in self._offerings_coming
+        """Whether nodes of the same offering were allowed to come, for work that this one is large
+        enough for."""
+        offering = offering_of(node)
+        coming = self._offerings_coming.get(offering)
+        if not coming:
+            return False
+        count, used = self._used_of_coming.get(offering, (0, {}))
+        if count != len(coming):
+            used = least_used(coming)
+            self._used_of_coming[offering] = len(coming), used
+        return not lacking(node, used)
 
     def _ledger(self, command: Command) -> set[object]:
         if command in ("create", "start"):
@@ -221,7 +233,7 @@ class Gate:
                 continue
             ledger.add(key_of(node))
             if ledger is self._coming:
-                self._offerings_coming.add(_offering(node))
+                self._offerings_coming[offering_of(node)].append(node)
             allowed.append(node)
         if refused:
             expected = command == "drain" or all(refusal.is_ration for refusal in refused)
@@ -241,11 +253,6 @@ class Gate:
         bounds = self.facts.bounds
         text = bounds(node, command) if bounds is not None else ""
         return Refusal(node, command, "planned", NOT_PLANNED, text) if text else None
-
-
-def _offering(node: Node) -> tuple[Any, ...]:
-    """What can be ordered: nodes that are alike in this are as good as each other."""
-    return (node.nodearray, node.vm_size, node.location, node.spot, node.placement_group or None)
 
 
 # -- the guards
@@ -474,8 +481,9 @@ def _not_required(node: Node, gate: Gate, command: Command) -> str:
     "OfferingWanted",
     ("drain", "delete"),
     _LOOP,
-    "No node of the same nodearray, VM size and placement group is created in the same pass, where"
-    " the node is only idle, its removal was never answered, or it is of a gang that was given up.",
+    "No node of the same nodearray, VM size and placement group is created in the same pass for"
+    " work that it is large enough for, where the node is only idle, its removal was never"
+    " answered, or it is of a gang that was given up.",
 )
 def _not_both(node: Node, gate: Gate, command: Command) -> str:
     is_idle = gate.facts.why.get(key_of(node)) in ("idle", "unfinished", "gang")
