@@ -264,6 +264,24 @@ def test_what_is_in_the_way_has_no_limits_of_hosts_that_nobody_can_have_more_of(
     assert (busy.code, busy.text) == ("Busy", said)
 
 
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (Job("j", {"ncpus": 1}, iterations=9, colocated=True), "1 machine takes 4 at most"),
+        (Job("j", {"ncpus": 1}, iterations=4, colocated=True), "all that would do have other work"),
+    ],
+)
+def test_slots_that_go_together_do_not_wait_for_a_host_that_is_too_small(job, said):
+    """It has no room for all of them when its work has ended, either; until then it may."""
+    calculator = new_demand_calculator({"_mock_bindings": a_cluster(htc={SMALL: 0})})
+    calculator.update_scheduler_nodes([a_host("own", "x", ncpus=4, free={"ncpus": 1})])
+    verdict = verdict_on_waiting(job, calculator.node_mgr)
+    (busy,) = (cause for cause in verdict.causes if cause.where.startswith("hosts that are not"))
+    assert busy.code == "Busy"
+    assert said in busy.text
+    assert (verdict.stand is Stand.NEVER) == (job.iterations > 4)
+
+
 def test_groups_that_are_equal_are_one_line(manager):
     """With how many they are."""
     job = Job("gang", {"nodearray": "hpc", "in-a-placement-group": True}, node_count=5, colocated=1)

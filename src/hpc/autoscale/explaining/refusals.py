@@ -344,13 +344,18 @@ def _no_room(refused: Refused, why: WhyNot, known: Known) -> Found:
 def _of_machines(refused: Refused, why: WhyNot, known: Known) -> Found:
     """What keeps a job from machines that nobody can have more of, whatever their limits are
     called: too few for all of it, or others have them."""
-    there, nodes = len(refused.bucket.nodes), 1
-    if why.request.whole:
-        nodes = -(-why.request.units // why.request.per_node)
-    if nodes <= there:
+    there, units = len(refused.bucket.nodes), why.request.units
+    nodes = -(-units // why.request.per_node)
+    if not why.request.whole or (nodes <= there and refused.most >= units):
         return _read(refused._replace(reject=Reject("NodesFull", there)), why, known)
-    verb = "is" if there == 1 else "are"
-    text = f"the job needs {nodes} nodes together, and there {verb} {counted(there, 'machine')}"
+    machines, needs = counted(there, "machine"), "the job needs {} together, and "
+    if nodes > there:
+        verb = "is" if there == 1 else "are"
+        text = needs.format(f"{nodes} nodes") + f"there {verb} {machines}"
+    else:
+        verb = "takes" if there == 1 else "take"
+        unit = "node" if why.request.per_node == 1 else "slot"
+        text = needs.format(counted(units, unit)) + f"{machines} {verb} {refused.most} at most"
     return Found("Busy", (text,), text, Stand.NEVER, rank=AFTER_LIMITS)
 
 

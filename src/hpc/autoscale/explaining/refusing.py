@@ -43,11 +43,14 @@ _OF_OTHERS = OF_ROOM | _OF_CONDITIONS | {"CapacityFailureBackoff", "Insufficient
 
 class Refused(NamedTuple):
     """A bucket that refuses a demand or a part of it, why, and how many units a new node of it
-    would take, where limits are in the way (`OF_ROOM`); 0 where none can be made, or would do."""
+    would take, where limits are in the way (`OF_ROOM`); 0 where none can be made, or would do.
+    `most`: how many the machines of a bucket that cannot grow would take of what must go together,
+    if nothing ran there; once that is enough, no more are counted."""
 
     bucket: NodeBucket
     reject: Reject
     each: int
+    most: int = 0
 
 
 class WhyNot(NamedTuple):
@@ -90,7 +93,10 @@ def who_refuses(job: Job, node_mgr: NodeManager) -> WhyNot:
         fit = candidate.opening(demand.common) if reject.code in OF_ROOM else None
         each = min(fit.count, request.per_node) if isinstance(fit, Fit) else 0
         bucket = placer_of(node_mgr).bucket_of(candidate)
-        refused.append(Refused(bucket, reject if other is None else other, each))
+        most = 0
+        if request.whole and candidate.artificial and reject.code in OF_ROOM:
+            most = there.most_together(bucket.nodes, request)
+        refused.append(Refused(bucket, reject if other is None else other, each, most))
     others = {each.bucket for each in refused if there.says_otherwise(each.reject)}
     refused = [each for each in refused if each.bucket not in others]
     units = decision.plan.units if decision.plan else 0
@@ -138,7 +144,7 @@ class _NodesThatAreThere:
             return Reject("NodesFull", len(found)) if reject.code in _OF_OTHERS else None
         if found is None and reject.code in (_OF_CONDITIONS if lacking is None else _OF_OTHERS):
             nodes = self._bucket_of(candidate).nodes
-            if any(map(self._would_do, nodes)):
+            if any(map(self._most_on, nodes)):
                 self._note(reject if lacking is None else lacking)
                 return Reject("NodesFull", len(nodes))
         return lacking if reject.code in OF_ROOM or candidate.artificial else None
@@ -152,15 +158,27 @@ class _NodesThatAreThere:
     def _note(self, reject: Reject | None) -> None:
         self.met.update(() if reject is None else reject.facts[:1])
 
-    def _would_do(self, node: Node) -> bool:
-        """Whether a node would do if nothing ran there."""
+    def most_together(self, nodes: Iterable[Node], request: Request) -> int:
+        """How many units nodes would take if nothing ran there, counted until it is enough."""
+        if self._whole is None:  # nobody can tell without asking
+            return request.units
+        most = 0
+        for node in nodes:
+            most += min(self._most_on(node), request.per_node)
+            if most >= request.units:
+                break
+        return most
+
+    def _most_on(self, node: Node) -> int:
+        """How many units a node would take if nothing ran there; 0 where nobody can tell."""
         if self._whole is None or (
             self._personal is not None and isinstance(self._personal.fit(NodeView(node)), Reject)
         ):
-            return False
+            return 0
         empty = node.clone()
         empty.available.update(node.resources)
-        return isinstance(self._whole.fit(NodeView(empty)), Fit)
+        fit = self._whole.fit(NodeView(empty))
+        return fit.count if isinstance(fit, Fit) else 0
 
 
 def unpaid_of(pooled: Iterable[SharedConstraint], units: int) -> list[SharedConstraint]:
