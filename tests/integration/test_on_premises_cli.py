@@ -7,6 +7,7 @@ import pytest
 from builders.grid_cli import grid as grid
 from hpc.autoscale import cli
 from hpc.autoscale.onpremises.workers import HostState, HostStates
+from hpc.autoscale.testing import a_host
 
 HOSTS = [
     {"name": "rack-1", "resources": {"ncpus": 8}, "systemd_unit": "worker"},
@@ -63,6 +64,18 @@ def test_a_host_that_nothing_stops_has_no_time_to_go(site):
     HostStates(str(site.home / "on-premises.db")).write({"rack-1": HostState("up")})
     said = " ".join(site("explain", "rack-1").split())
     assert "nobody has needed it for 0 s, of 5 min until it goes" in said
+
+
+def test_a_host_that_is_off_and_has_nothing_available_is_not_started(site):
+    """A job does not need it then: most schedulers list a host whose daemon does not run, as
+    down."""
+    site.scheduler.queue("small", slots=1, **{"node.nodearray": "on-premises"})
+    assert "Off: the next pass starts its worker" in site("explain", "rack-1")
+    site.scheduler.hosts = [a_host("rack-1", ncpus=8, free={"ncpus": 0})]
+    said = " ".join(site("explain", "rack-1").split())
+    assert "the scheduler reports its host, with no ncpus available" in said
+    site.scheduler.hosts = [a_host("rack-1", "running", ncpus=8, free={"ncpus": 0})]
+    assert "reports its host" not in " ".join(site("explain", "rack-1").split())
 
 
 def test_they_are_listed(site):
