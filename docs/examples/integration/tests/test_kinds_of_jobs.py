@@ -43,6 +43,17 @@ def test_a_gang_gets_all_its_nodes_or_none(run_pass: RunPass) -> None:
     assert (short.name, short.missing, short.unit) == ("eleven", 11, "nodes")
 
 
+def test_tasks_that_start_together_get_all_their_nodes_or_none(run_pass: RunPass) -> None:
+    """Thirty cores on as many nodes as that takes; fifty do not fit, and nothing is made for
+    them."""
+    needs = {"node.nodearray": "htc", "ncpus": 1}
+    jobs = (Job(f"mpi-{tasks}", needs, tasks, colocated=True) for tasks in (50, 30))
+    summary = run_pass(*jobs)
+    assert len(summary.created) == 8
+    (short,) = summary.unsatisfied
+    assert (short.name, short.missing, short.unit) == ("mpi-50", 50, "slots")
+
+
 def test_a_colocated_gang_is_in_one_placement_group(
     run_pass: RunPass, cluster: MockClusterBinding
 ) -> None:
