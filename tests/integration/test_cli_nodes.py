@@ -471,9 +471,11 @@ def test_nodes_at_work_are_left_as_they_are(two_nodes, command):
     assert "htc-2" in two_nodes(command, "-N", "htc-2", "--force")
 
 
-def test_a_job_that_runs_is_known_by_its_hosts_as_well(two_nodes):
-    """Where the scheduler lists them with the job, and not the job with them."""
-    job = Job("7", {"ncpus": 1}, executing_hostnames=["HOST-2.example"])
+@pytest.mark.parametrize("called", ["HOST-2.example", "HTC-2"])
+def test_a_job_that_runs_is_known_by_its_hosts_as_well(two_nodes, called):
+    """Where the scheduler lists them with the job, and not the job with them; also by the names of
+    nodes, where no host has these."""
+    job = Job("7", {"ncpus": 1}, executing_hostnames=[called])
     job.metadata["job_state"] = "running"
     two_nodes.scheduler.jobs.append(job.to_dict())
     two_nodes("delete_nodes", "-H", "host-2", code=1)

@@ -7,6 +7,7 @@ import pytest
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import Autoscaler
 from hpc.autoscale.errors import AutoscaleError
+from hpc.autoscale.hpctypes import Hostname
 from hpc.autoscale.plugins import (
     ClusterState,
     PluginDriver,
@@ -265,3 +266,35 @@ def test_a_plug_in_is_told_why_jobs_wait_where_it_wants_to_know(tmp_path, now):
         Autoscaler(config, lambda: PluginDriver(queue)).run_once()
     assert sorted(queue.told) == [("18", "SetAside"), ("execute", "BucketLimit")]
     assert not PluginDriver(Queue()).has_place_for_verdicts
+
+
+@pytest.mark.parametrize("called", ["hostname", "name"])
+def test_nodes_at_work_are_kept_and_idle_ones_go(tmp_path, now, called):
+    """Of four nodes the last two are at work and stay, whether the plug-in calls them by host name
+    or by node name. So does one on which a job runs that cannot be read, and one for what waits."""
+    cluster = a_cluster(htc={"Standard_F4s_v2": 10})
+    queue = Queue(*({"name": f"{n}", "request_cpus": 4, "nodearray": "htc"} for n in range(4)))
+    config = a_config(cluster, idle_timeout=300, nodehistorydb=str(tmp_path / "history.db"))
+    loop = Autoscaler({**config, "lock_file": str(tmp_path / "lock")}, PluginDriver(queue))
+    assert loop.run_once().created == ("htc-1", "htc-2", "htc-3", "htc-4")
+    cluster.assign_ip(list(cluster.nodes))
+    for node in cluster.nodes.values():
+        node._settle(Hostname(f"ip-{node.private_ip}"), node.private_ip)
+    cluster.update_state("Ready", list(cluster.nodes))
+    loop.run_once()
+    hosts = [str(getattr(cluster.nodes[name], called)) for name in ("htc-3", "htc-4")]
+    cannot_be_read = {"name": "odd", "request_cpus": -1, "hostnames": ["htc-2"]}
+    queue.jobs = [
+        *({"name": h, "request_cpus": 4, "nodearray": "htc", "hostnames": [h]} for h in hosts),
+        {"name": "new", "request_cpus": 4, "nodearray": "htc"},
+        cannot_be_read,
+    ]
+
+    def deleted_within_800_s():
+        for _ in range(4):
+            now.sleep(200)
+            yield from loop.run_once().deleted
+
+    assert list(deleted_within_800_s()) == []
+    queue.jobs = queue.jobs[:2]
+    assert sorted(deleted_within_800_s()) == ["htc-1", "htc-2"]

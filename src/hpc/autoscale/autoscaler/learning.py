@@ -55,7 +55,12 @@ from hpc.autoscale.onpremises.workers import STATES_FILE
 from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.plaintext import shorten
 from hpc.autoscale.regions import going_first, with_weights
-from hpc.autoscale.requestsets.demand import RequestJob, requested_jobs, take_off_work
+from hpc.autoscale.requestsets.demand import (
+    RequestJob,
+    keep_at_work,
+    requested_jobs,
+    take_off_work,
+)
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH, DriversWish
 from hpc.autoscale.results import muted
 from hpc.autoscale.results.verdicts import Verdict
@@ -362,6 +367,9 @@ def add_jobs(
                 found += calculator.place(list(alike), listener)
         return found
 
+    wishes = [job for job in waiting if isinstance(job, RequestJob) and job.counts_work]
+    nodes = calculator.node_mgr.get_nodes() if wishes else []
+    needed = {key_of(node) for node in nodes if node.required}
     outcomes = _place(place, [job for job in waiting if id(job) not in later], calculator.node_mgr)
     for limits, alike in kept.items():
         with ExitStack() as stack:
@@ -371,6 +379,9 @@ def add_jobs(
     if gangs is not None:
         set_context("[gangs]")
         gangs.settle(outcomes, calculator.node_mgr)
+    if wishes:
+        counted = [job for job in queue if id(job) not in listener.found]
+        keep_at_work(wishes, nodes, busy_nodes(nodes, counted, ()), needed)
     set_context("[unsatisfied]")
     short = [outcome for outcome in outcomes if outcome.error is None and outcome.missing]
     set_aside = [listener.found[id(job)] for job in queue if id(job) in listener.found]
@@ -564,7 +575,7 @@ def busy_nodes(
 ) -> set[object]:
     """Keys of the cluster's nodes on which, as the scheduler has it, something runs, or of which
     that cannot be ruled out. `gone`: ids of nodes that there were before."""
-    jobs, hosts = list(jobs), list(scheduler_nodes)
+    jobs, hosts, nodes = list(jobs), list(scheduler_nodes), list(nodes)
     if any(isinstance(job, UnusableJob) and job.runs_who_knows_where for job in jobs):
         return set(map(key_of, nodes))
     identities = Identities(nodes, gone)
@@ -572,5 +583,9 @@ def busy_nodes(
     busy = [host for host in hosts if is_at_work(host, named)]
     found = [node for host in busy for node in identities.might_be(host)]
     alone = named.difference(short_name(host.hostname) for host in hosts)
-    found.extend(node for name in alone for node in identities.named(name))
+    called: dict[str, list[Node]] = {}
+    for node in nodes if alone else ():
+        called.setdefault(short_name(node.name), []).append(node)
+    # whoever names no host of the cluster may mean the node of that name
+    found.extend(n for name in alone for n in identities.named(name) or called.get(name, []))
     return set(map(key_of, found))

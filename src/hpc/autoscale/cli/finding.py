@@ -67,12 +67,15 @@ class NodeWork:
         # a host of its name that says it is another node has jobs of that one
         for host in as_hosts | (self.hostnames_of(node) - self._hosts_named):
             running.update(self._running.get(host, ()))
+        is_busy = key_of(node) in self._busy
+        if is_busy and not running:  # jobs may name the node in the place of a host
+            running.update(self._running.get(short_name(node.name), ()))
         if running:
             return f"has jobs: {', '.join(sorted(running))}"
         soon = sorted(map(str, node.assignments))
         if soon:
             return f"is about to get jobs: {', '.join(soon)}"
-        return "has jobs" if key_of(node) in self._busy else ""
+        return "has jobs" if is_busy else ""
 
 
 def find_nodes(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from types import MappingProxyType
 from typing import Any
@@ -19,10 +19,11 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config.naming import escaped_placement_group
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.bucket import NodeBucket
+from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.requestsets.definitions import ArrayRequest, read_arrays
-from hpc.autoscale.requestsets.extending import standing_sets
+from hpc.autoscale.requestsets.extending import DRIVERS_WISH, DriversWish, standing_sets
 from hpc.autoscale.util import partition
 
 Wanted = Sequence[tuple[str, ArrayRequest]]
@@ -59,7 +60,10 @@ class RequestJob(WantedNodes):
     """Nodes that a request set wants of a nodearray, each taken whole.
 
     A group is placed as a whole or not at all; of others, as much as there is room for.
+    `counts_work`: a driver wants it, for what runs already as well.
     """
+
+    counts_work = False
 
     def __init__(
         self,
@@ -120,7 +124,9 @@ def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) 
     if any(request.nodes or request.group_nodes for _, request in wanted):
         node_mgr.add_default_resource({}, _NODES, 1)
     groups = list(_of_groups(wanted, _by_nodearray(node_mgr), node_mgr))
-    return [*groups, *_of_targets(wanted, _by_nodearray(node_mgr))]
+    wish: DriversWish | None = config.get(DRIVERS_WISH)
+    of_driver = "" if wish is None else wish.name
+    return [*groups, *_of_targets(wanted, _by_nodearray(node_mgr), of_driver)]
 
 
 def _by_nodearray(node_mgr: NodeManager) -> dict[ht.NodeArrayName, list[NodeBucket]]:
@@ -128,9 +134,10 @@ def _by_nodearray(node_mgr: NodeManager) -> dict[ht.NodeArrayName, list[NodeBuck
 
 
 def _of_targets(
-    wanted: Wanted, buckets: Mapping[ht.NodeArrayName, Sequence[NodeBucket]]
+    wanted: Wanted, buckets: Mapping[ht.NodeArrayName, Sequence[NodeBucket]], of_driver: str
 ) -> Iterator[RequestJob]:
-    """A job for the nodes that each set wants of a nodearray outside of groups."""
+    """A job for the nodes that each set wants of a nodearray outside of groups. `of_driver`: the
+    set that has what the driver wants."""
     for request_set, request in wanted:
         if not (request.nodes or request.cores):
             continue
@@ -140,7 +147,9 @@ def _of_targets(
         if groups:
             where.append({"not": {"node.placement_group": sorted(map(str, groups))}})
         name = f"request:{request_set}/{request.name}"
-        yield RequestJob(name, request, request.nodes, request.cores, where)
+        job = RequestJob(name, request, request.nodes, request.cores, where)
+        job.counts_work = request_set == of_driver
+        yield job
 
 
 def _of_groups(
@@ -238,6 +247,39 @@ def take_off_work(
     at_work = [node for node in nodes if any(work not in names for work in node.assignments)]
     for job in jobs:
         job.take_off(at_work)
+
+
+def kind_of(node: Node) -> tuple[object, ...]:
+    """Nodes with the same one are offered alike, and can take each other's place."""
+    kind = (node.nodearray, node.vm_size, node.location, node.spot)
+    return (*kind, node.placement_group or None)
+
+
+def keep_at_work(
+    wishes: Iterable[RequestJob],
+    nodes: Iterable[Node],
+    busy: Collection[object],
+    needed: Collection[object],
+) -> None:
+    """Let what a driver wants be its nodes at work, before idle ones of the same kind, which may go
+    then: where it reports no hosts, only its jobs tell that work is there, by names of hosts.
+
+    `busy`, `needed`: keys of nodes at work, and of those that somebody else needs. Groups stay
+    where they are.
+    """
+    names = {job.name for job in wishes}
+    there = [node for node in nodes if node.managed and node.exists and node.state != "Failed"]
+    for alike in partition(there, kind_of).values():
+        missed = [node for node in alike if key_of(node) in busy and not node.assignments]
+        idle = [
+            node
+            for node in alike
+            if node.assignments and key_of(node) not in busy and names.issuperset(node.assignments)
+        ]
+        for node, other in zip(missed, reversed(idle), strict=False):
+            node.assignments.update(other.assignments)
+            other.assignments.clear()
+            node.required, other.required = True, key_of(other) in needed
 
 
 def give_attributes(jobs: Iterable[Job], new_nodes: Iterable[Node]) -> None:
