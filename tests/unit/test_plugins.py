@@ -268,33 +268,58 @@ def test_a_plug_in_is_told_why_jobs_wait_where_it_wants_to_know(tmp_path, now):
     assert not PluginDriver(Queue()).has_place_for_verdicts
 
 
+@pytest.fixture
+def scaled(tmp_path, now):
+    """Makes the nodes for jobs, which come up, and lets 800 seconds go by: the nodes that go."""
+
+    def scale(first, then):
+        cluster = a_cluster(execute={"Standard_F4s_v2": 10})
+        queue = Queue(*first)
+        config = a_config(cluster, idle_timeout=300, nodehistorydb=str(tmp_path / "history.db"))
+        loop = Autoscaler({**config, "lock_file": str(tmp_path / "lock")}, PluginDriver(queue))
+        loop.run_once()
+        cluster.assign_ip(list(cluster.nodes))
+        for node in cluster.nodes.values():
+            node._settle(Hostname(f"ip-{node.private_ip}"), node.private_ip)
+        cluster.update_state("Ready", list(cluster.nodes))
+        loop.run_once()
+        gone = []
+        for jobs in then:
+            queue.jobs = jobs(list(cluster.nodes.values()))
+            gone.append([])
+            for _ in range(4):
+                now.sleep(200)
+                gone[-1] += loop.run_once().deleted
+        return gone
+
+    return scale
+
+
 @pytest.mark.parametrize("called", ["hostname", "name"])
-def test_nodes_at_work_are_kept_and_idle_ones_go(tmp_path, now, called):
+def test_nodes_at_work_are_kept_and_idle_ones_go(scaled, called):
     """Of four nodes the last two are at work and stay, whether the plug-in calls them by host name
     or by node name. So does one on which a job runs that cannot be read, and one for what waits."""
-    cluster = a_cluster(htc={"Standard_F4s_v2": 10})
-    queue = Queue(*({"name": f"{n}", "request_cpus": 4, "nodearray": "htc"} for n in range(4)))
-    config = a_config(cluster, idle_timeout=300, nodehistorydb=str(tmp_path / "history.db"))
-    loop = Autoscaler({**config, "lock_file": str(tmp_path / "lock")}, PluginDriver(queue))
-    assert loop.run_once().created == ("htc-1", "htc-2", "htc-3", "htc-4")
-    cluster.assign_ip(list(cluster.nodes))
-    for node in cluster.nodes.values():
-        node._settle(Hostname(f"ip-{node.private_ip}"), node.private_ip)
-    cluster.update_state("Ready", list(cluster.nodes))
-    loop.run_once()
-    hosts = [str(getattr(cluster.nodes[name], called)) for name in ("htc-3", "htc-4")]
-    cannot_be_read = {"name": "odd", "request_cpus": -1, "hostnames": ["htc-2"]}
-    queue.jobs = [
-        *({"name": h, "request_cpus": 4, "nodearray": "htc", "hostnames": [h]} for h in hosts),
-        {"name": "new", "request_cpus": 4, "nodearray": "htc"},
-        cannot_be_read,
-    ]
 
-    def deleted_within_800_s():
-        for _ in range(4):
-            now.sleep(200)
-            yield from loop.run_once().deleted
+    def at_work(nodes):
+        hosts = [str(getattr(node, called)) for node in nodes[2:]]
+        return [{"name": host, "request_cpus": 4, "hostnames": [host]} for host in hosts]
 
-    assert list(deleted_within_800_s()) == []
-    queue.jobs = queue.jobs[:2]
-    assert sorted(deleted_within_800_s()) == ["htc-1", "htc-2"]
+    def and_others(nodes):
+        cannot_be_read = {"name": "odd", "request_cpus": -1, "hostnames": [str(nodes[1].name)]}
+        return [*at_work(nodes), {"name": "new", "request_cpus": 4}, cannot_be_read]
+
+    first = [{"name": f"{n}", "request_cpus": 4} for n in range(4)]
+    none, idle = scaled(first, [and_others, at_work])
+    assert none == []
+    assert sorted(idle) == ["execute-1", "execute-2"]
+
+
+def test_groups_at_work_are_kept_and_idle_ones_go(scaled):
+    """Of three groups of two nodes the last one is at work: it counts as the one that is wanted."""
+    job = {"request_cpus": 8, "grouped": True}
+
+    def last_one(nodes):
+        return [{"name": "2", **job, "hostnames": [str(node.hostname) for node in nodes[4:]]}]
+
+    (gone,) = scaled([{"name": f"{n}", **job} for n in range(3)], [last_one])
+    assert sorted(gone) == [f"execute-8-{number}" for number in range(1, 5)]

@@ -106,7 +106,8 @@ def new_calculator(
         hooks.ask(driver.preprocess_node_mgr, config, node_mgr)
     # before they are joined: hosts that the driver takes out of the list get no work
     validate(driver, scheduler_nodes, node_mgr)
-    requested = requested_jobs(config, driver.autoscale_home, node_mgr)
+    at_work = functools.partial(nodes_at_work, node_mgr, jobs)
+    requested = requested_jobs(config, driver.autoscale_home, node_mgr, at_work)
     prepare(node_mgr, jobs)
     calculator = new_demand_calculator(
         config,
@@ -125,6 +126,12 @@ def new_calculator(
         calculator.await_hosts()
     calculator.nodes_are_validated = True
     return calculator, [*jobs, *requested]
+
+
+def nodes_at_work(node_mgr: NodeManager, jobs: Iterable[object]) -> set[object]:
+    """Keys of the nodes on which jobs that can be read run, as these say."""
+    read = [job for job in jobs if isinstance(job, Job) and not isinstance(job, UnusableJob)]
+    return busy_nodes(node_mgr.get_nodes(), read, ())
 
 
 def _just_up(

@@ -11,6 +11,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +22,7 @@ from hpc.autoscale.autoscaler import (
     PassSummary,
     hooks,
 )
+from hpc.autoscale.autoscaler.learning import nodes_at_work
 from hpc.autoscale.autoscaler.passes import READING_THE_CLUSTER
 from hpc.autoscale.ccbindings.settings import TOLD_TO_STOP
 from hpc.autoscale.cli.argtypes import warn
@@ -198,7 +200,9 @@ class AutoscalingCommands(CommandLine):
         finally:
             results.unregister_result_handler(handler)
         every = hooks.read(driver, config)[0]
-        every = [*every, *requested_jobs(config, driver.autoscale_home, calculator.node_mgr)]
+        node_mgr = calculator.node_mgr
+        at_work = partial(nodes_at_work, node_mgr, every)
+        every = [*every, *requested_jobs(config, driver.autoscale_home, node_mgr, at_work)]
         name = hooks.standing_for(driver, job_id, every)
         jobs = [j for j in every if _name_of(j) == name]
         nodes = calculator.get_demand().compute_nodes

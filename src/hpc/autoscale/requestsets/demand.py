@@ -8,10 +8,11 @@ that says so.
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import count
 from types import MappingProxyType
 from typing import Any
 
@@ -109,11 +110,17 @@ class RequestJob(WantedNodes):
         self.iterations_remaining = max(0, self.iterations_remaining)
 
 
-def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) -> list[RequestJob]:
+def requested_jobs(
+    config: Mapping[str, Any],
+    home: str,
+    node_mgr: NodeManager,
+    at_work: Callable[[], Collection[object]] = frozenset,
+) -> list[RequestJob]:
     """The jobs of the request sets of a configuration that stand now, groups first, and those for
     what its driver wants of nodearrays.
 
     The node manager is given what they need: resources to count by, and placement groups.
+    `at_work`: asked for the keys of the nodes at work, where the driver wants groups.
     """
     sets = standing_sets(config, home)
     wanted = [(one.name, request) for one in sets for request in read_arrays(one.arrays)]
@@ -123,9 +130,11 @@ def requested_jobs(config: Mapping[str, Any], home: str, node_mgr: NodeManager) 
         node_mgr.add_default_resource({}, _CORES, "node.vcpu_count")
     if any(request.nodes or request.group_nodes for _, request in wanted):
         node_mgr.add_default_resource({}, _NODES, 1)
-    groups = list(_of_groups(wanted, _by_nodearray(node_mgr), node_mgr))
     wish: DriversWish | None = config.get(DRIVERS_WISH)
     of_driver = "" if wish is None else wish.name
+    has_groups = any(request.groups for name, request in wanted if name == of_driver)
+    busy = at_work() if has_groups else ()
+    groups = list(_of_groups(wanted, _by_nodearray(node_mgr), node_mgr, busy))
     return [*groups, *_of_targets(wanted, _by_nodearray(node_mgr), of_driver)]
 
 
@@ -156,23 +165,25 @@ def _of_groups(
     wanted: Wanted,
     buckets: Mapping[ht.NodeArrayName, Sequence[NodeBucket]],
     node_mgr: NodeManager,
+    busy: Collection[object],
 ) -> Iterator[RequestJob]:
     """A job for each group, which has placement groups of its own: one for each machine type.
 
     Groups of one array are numbered over all sets: what stands in which number makes
-    no difference, and the last ones go when fewer are wanted.
+    no difference, and the last ones go when fewer are wanted, those at work after all others.
     """
-    numbers: Counter[str] = Counter()
+    numbers: dict[str, Iterator[int]] = {}
     for request_set, request in wanted:
         array = request.group_array
         prefix = _prefix_of(array)
         held = buckets.get(ht.NodeArrayName(array), ())
         plain = _plain_buckets(request, held)
         known = {b.placement_group: b for b in held if b.placement_group}
+        numbers.setdefault(array, _numbers(prefix, held, busy))
         for index in range(1, request.groups + 1):
-            numbers[array] += 1
+            number = next(numbers[array])
             by_name = {
-                escaped_placement_group(f"{prefix}-{numbers[array]}-{bucket.vm_size}"): bucket
+                escaped_placement_group(f"{prefix}-{number}-{bucket.vm_size}"): bucket
                 for bucket in plain
             }
             # a group that is complete stays where it is, whatever else could be had
@@ -190,6 +201,18 @@ def _of_groups(
                 _any_of("node.placement_group", names or [_GROUP_PREFIX]),
                 is_group=True,
             )
+
+
+def _numbers(prefix: str, buckets: Sequence[NodeBucket], busy: Collection[object]) -> Iterator[int]:
+    """In which order the groups of an array are wanted: first those with nodes at work."""
+    at_work = {
+        int(number)
+        for bucket in (buckets if busy else ())
+        if bucket.placement_group and any(key_of(node) in busy for node in bucket.nodes)
+        for number in re.findall(rf"^{re.escape(prefix)}-([1-9]\d*)-", bucket.placement_group)
+    }
+    yield from sorted(at_work)
+    yield from (number for number in count(1) if number not in at_work)
 
 
 def _prefix_of(array: str) -> str:
