@@ -111,13 +111,12 @@ class JournalClock(clock.Clock):
 
     def __init__(self, tape: Tape) -> None:
         doors = tape.record.doors
-        self._tape = tape
         self._times = deque(doors.get("clock", ()))
         self._beside = deque(doors.get("clock_beside", ()))
         self._thread = threading.get_ident()
         self._now = tape.record.at
         self._booted_at: float | None = doors.get("booted_at")
-        self._is_told = False
+        self._asked_more = False
 
     def time(self) -> float:
         if threading.get_ident() != self._thread:
@@ -126,9 +125,8 @@ class JournalClock(clock.Clock):
             return self._now
         if self._times:
             self._now = self._times.popleft()
-        elif not self._is_told:
-            self._is_told = True
-            self._tape.odd.append("it asks for the time more often than the recorded pass did")
+        else:
+            self._asked_more = True
         return self._now
 
     def sleep(self, n: float) -> None:
@@ -137,10 +135,13 @@ class JournalClock(clock.Clock):
     def booted_at(self) -> float | None:
         return self._booted_at
 
-    @property
-    def left(self) -> int:
-        """How many times nobody has asked for."""
-        return len(self._times)
+    def odd(self) -> list[str]:
+        """How often the time was asked for, where that is not as often as then. By itself that is
+        another version of the program, and no other decision."""
+        if not (self._asked_more or self._times):
+            return []
+        how = "more" if self._asked_more else "less"
+        return [f"it asks for the time {how} often than the recorded pass did"]
 
 
 class JournalBinding(RefusingBinding):

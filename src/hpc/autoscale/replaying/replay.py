@@ -171,8 +171,8 @@ class Replay:
         before = _decisions(record.did, told)
         result.differences += differences("did", before, _decisions(found.did))
         result.differences += tape.left()
-        if own_clock.left:
-            result.differences.append("it asks for the time less often than the recorded pass did")
+        if result.differences:
+            result.differences += own_clock.odd()
 
     def _config(self, record: PassRecord, tape: Tape, driver: JournalDriver) -> dict[str, Any]:
         own = {key: value for key, value in record.config.items() if key not in _OF_THE_SITE}
