@@ -464,6 +464,24 @@ def test_azscale_retries_failed_nodes_where_regions_follow_current_weights(site,
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["journal show", "replay", "metrics", "requests", "report --out page.html", "cost"],
+)
+def test_who_looks_at_files_asks_for_no_weights(site, tmp_path, monkeypatch, capsys, command):
+    """Nor does a file of weights that is damaged stand in the way of a journal."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights.db").write_bytes(b"no database" * 100)
+    path = tmp_path / "autoscale.json"
+    path.write_text(json.dumps({**site.config, "journal": {}}))
+    path.chmod(0o600)
+    cli.main(["autoscale", "-c", str(path)])
+    path.write_text(json.dumps(auto(site, weights=site.section, journal={})))
+    site.simulator.faults.add("status", status=403, endpoint="get_token")
+    assert not cli.main([*command.split(), "-c", str(path)])
+    assert site.simulator.faults.report()[0]["seen"] == 0
+
+
 def test_a_damaged_file(site, tmp_path):
     """Is an error that says what to do."""
     (tmp_path / "weights.db").write_bytes(b"no database" * 100)

@@ -144,10 +144,16 @@ class CommandLine(ABC):
         """
         return self._driver(config)
 
-    def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
-        """The driver, and the configuration with what the driver adds to it."""
+    def _with_driver(self, config: Config) -> tuple[SchedulerDriver, Config]:
+        """The driver, and the configuration with what the driver adds to it: all that is needed to
+        find the files of passes. Nobody is asked for weights of regions."""
         driver = self._driver(config)
-        return driver, learning.for_a_pass(hooks.prepared_config(driver, config), driver)
+        return driver, hooks.prepared_config(driver, config)
+
+    def _prepared(self, config: Config) -> tuple[SchedulerDriver, Config]:
+        """The driver, and the configuration as a pass has it."""
+        driver, config = self._with_driver(config)
+        return driver, learning.for_a_pass(config, driver)
 
     def _node_mgr(
         self, config: Config, driver: SchedulerDriver | None = None, force: bool = False

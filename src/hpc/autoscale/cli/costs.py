@@ -52,7 +52,7 @@ class CostCommands(CommandLine):
         # takes long, and no other command needs it
         from hpc.autoscale.cost.azurecost import azurecost
 
-        _, config = self._prepared(config)
+        _, config = self._with_driver(config)
         until = _moment(end, "--end") or datetime.fromtimestamp(clock.time(), UTC)
         since = _moment(start, "--start") or until - timedelta(days=1)
         if since >= until:

@@ -75,7 +75,7 @@ class MetricsCommands(CommandLine):
         on stderr. AutoscaleError when it has none."""
         from hpc.autoscale.journal import Journal
 
-        driver, config = self._prepared(config)
+        driver, config = self._with_driver(config)
         path = journal_path(config, driver.autoscale_home)
         if path is None:
             problem = why_none(config, driver.autoscale_home)

@@ -100,7 +100,7 @@ class JournalCommands(CommandLine):
             raise CommandLineError("expected a journal, or with -c a configuration that has one")
         config: Config = {**load_config(path), "read_only": True, "lock_file": None}
         self._initialize("journal", config)
-        driver, config = self._prepared(config)
+        driver, config = self._with_driver(config)
         found = journal_path(config, driver.autoscale_home)
         if found is None:
             raise AutoscaleError(f"{path} {why_none(config, driver.autoscale_home)}: name one")

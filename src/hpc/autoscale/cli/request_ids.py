@@ -10,6 +10,7 @@ from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 
 from hpc.autoscale import clock
+from hpc.autoscale.autoscaler import learning
 from hpc.autoscale.ccbindings import new_cluster_bindings
 from hpc.autoscale.ccbindings.interface import ClusterBindingInterface
 from hpc.autoscale.cli.argtypes import CommandLineError, str_list, warn
@@ -54,7 +55,8 @@ class RequestIdCommands(CommandLine):
         long: bool = False,
     ) -> None:
         """Lists creates and removals of which nobody knows whether they happened, or drops some."""
-        driver, config = self._prepared(config)
+        driver, config = self._with_driver(config)
+        config = learning.with_requests_file(config, driver)
         if action == "drop":
             if not ids and not old:
                 raise CommandLineError("requests drop: expected --ids or --old, found neither")
