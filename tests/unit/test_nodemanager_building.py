@@ -137,6 +137,22 @@ def test_nodes_of_unknown_nodearrays_are_left_alone():
     assert result.buckets[0].limits.cluster_consumed_core_count == 8
 
 
+def test_nodes_of_a_nodearray_that_was_taken_out_of_the_cluster():
+    """Nobody deletes them, and they cost: that is said, once for each nodearray."""
+    gone = {"Status": "Off", "TargetState": "Terminated"}
+    records = [
+        *(a_record(f"old-{n}", Template="old") for n in (1, 2)),
+        a_record("old-3", Template="old", **gone),
+        a_record("older-1", Template="older", **gone),
+        a_record("htc-1"),
+    ]
+    result = build_from(cluster_status(), records)
+    assert result.problems == [
+        "nodearray old: the cluster has none of this name, and 2 nodes of it; left alone until"
+        " somebody terminates them in CycleCloud"
+    ]
+
+
 def test_a_nodearray_without_buckets():
     """One clear sentence, and its nodes are shown."""
     result = build_from(cluster_status(array_status(buckets=[])), [a_record()])

@@ -4,16 +4,18 @@ and placement groups, which can be checked before.
 A misspelt nodearray has no effect and raises no error; but a file may be shared by clusters that
 differ, so it is a doubt and no error. The node manager asks; the command line tells people. What is
 no name of a placement group is an error, wherever a user, a configuration or an integration gives
-it; names that the cluster itself reports are not checked: they exist.
+it; names that the cluster itself reports are not checked: they exist. Nodes may be
+of a nodearray that it has no more.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.config.clusters import cluster_named
-from hpc.autoscale.errors import AutoscaleError, ConfigurationException, did_you_mean
+from hpc.autoscale.errors import AutoscaleError, ConfigurationException, counted, did_you_mean
 
 _BY_NODEARRAY = ("idle_timeout", "boot_timeout", "nodearrays")
 
@@ -45,6 +47,25 @@ def unknown_nodearrays(
         if name not in known and not any(fnmatchcase(each, name) for each in known)
         if cluster_named(name, unread) is None
     ]
+
+
+def of_no_nodearray(
+    sorts: Iterable[tuple[Mapping[str, Any], int]], nodearrays: Collection[str]
+) -> Iterator[str]:
+    """A sentence on each nodearray that nodes are of and the status does not have, as when it was
+    taken out of the cluster while they ran. `sorts`: a record of nodes that are alike, and how many
+    there are. A node outside of nodearrays has its own name as `Template`."""
+    many: Counter[str] = Counter()
+    for record, count in sorts:
+        name = record.get("Template")
+        is_of_one = isinstance(name, str) and name != record.get("Name")
+        if is_of_one and name not in nodearrays and record.get("TargetState") == "Started":
+            many[str(name)] += count
+    for name, count in sorted(many.items()):
+        yield (
+            f"nodearray {name}: the cluster has none of this name, and {counted(count, 'node')} of"
+            " it; left alone until somebody terminates them in CycleCloud"
+        )
 
 
 def values_named(

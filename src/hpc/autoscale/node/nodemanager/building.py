@@ -21,7 +21,7 @@ from hpc.autoscale.ccbindings.models import (
     NodearrayBucketStatus,
 )
 from hpc.autoscale.config.clusters import split_name
-from hpc.autoscale.config.naming import configured_placement_groups
+from hpc.autoscale.config.naming import configured_placement_groups, of_no_nodearray
 from hpc.autoscale.errors import counted
 from hpc.autoscale.node import vm_sizes
 from hpc.autoscale.node.bucket import NodeBucket, NodeDefinition
@@ -102,6 +102,8 @@ class Built:
             running = self._in_use(s for s in sorts if s[0].get("TargetState") == "Started")
             self._cluster = self._stated.of_cluster(part, used, running[1], read)
             self._read_part(part)
+            known = {n for a in part.nodearrays or () if _is_usable(a) for n in self._names(a)}
+            self.problems.extend(of_no_nodearray(sorts, known))
         self.names = self._records.names
         self.leaving = frozenset(self._records.leaving)
         self.nodearrays = [str(array.name) for array in self._arrays]
@@ -128,8 +130,7 @@ class Built:
             if not array.buckets:
                 self.problems.append(
                     f"nodearray {array.name}: expected at least one bucket (a VM size that can be"
-                    " used), found none; "
-                    "check MachineType, region and quota of the nodearray in CycleCloud"
+                    " used), found none; check its MachineType, region and quota in CycleCloud"
                 )
             self.buckets.extend(self._nodearray(array))
             self.buckets.extend(self._leftovers(array))
@@ -140,11 +141,10 @@ class Built:
         for bucket in array.buckets or ():
             try:
                 made = self._declared(array.name, record, bucket)
-                limits = null_bucket_limits(0, made.vcpu_count)
-                closed = NodeBucket(made, limits, 0, [], valid=False)
+                shut = NodeBucket(made, null_bucket_limits(0, made.vcpu_count), 0, [], valid=False)
             except GARBLED:
                 continue
-            self.unusable.append(Unusable(closed, "autoscale.enabled=false"))
+            self.unusable.append(Unusable(shut, "autoscale.enabled=false"))
 
     def _nodearray(self, array: ClusterNodearrayStatus) -> Iterable[NodeBucket]:
         """The buckets of a nodearray, and then those of the dynamic arrays that extend it."""
@@ -277,9 +277,8 @@ class Built:
                 self.problems.append(f"nodearray {name}, nodes of {size}: {why(e)}")
                 continue
             self.problems.append(
-                f"nodearray {name}: {counted(count, 'node')} of {size}, which it has no"
-                " usable bucket for; "
-                "no work is placed there"
+                f"nodearray {name}: {counted(count, 'node')} of {size}, which it has no usable"
+                " bucket for; no work is placed there"
             )
 
     def _names(self, array: ClusterNodearrayStatus) -> dict[str, str]:
