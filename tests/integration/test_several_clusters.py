@@ -355,6 +355,21 @@ def azscale_of(tmp_path, monkeypatch, capsys):
     return run
 
 
+def test_a_create_of_a_cluster_that_was_taken_out_of_the_configuration(clusters, azscale_of):
+    """Nobody asks that server whether it happened, and that is said."""
+    log = RequestLog(str(clusters.home / "requests.db"))
+    kept = [log.begin("west/r", "west"), log.begin("east/r", "east")]
+    del clusters.entries["west"]
+    rows = json.loads(azscale_of(clusters, "requests", "--ask", "-F", "json"))
+    assert {row["request_id"]: row["server"] for row in rows} == dict(
+        zip(
+            kept,
+            ["not asked: the configuration has no cluster west", "does not know it"],
+            strict=True,
+        )
+    )
+
+
 def test_azscale_names_the_cluster_of_everything(clusters, azscale, tmp_path):
     """Each command shows it, takes it, and finds the right one by it."""
     made = azscale("create_nodes", "-a", "htc", "-n", "2", code=2)

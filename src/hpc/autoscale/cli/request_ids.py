@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from hpc.autoscale import clock
 from hpc.autoscale.autoscaler import learning
@@ -17,6 +17,7 @@ from hpc.autoscale.cli.argtypes import CommandLineError, str_list, warn
 from hpc.autoscale.cli.base import CommandLine, Config
 from hpc.autoscale.cli.painting import table_width
 from hpc.autoscale.clock import in_utc
+from hpc.autoscale.config.clusters import members_of, split_name
 from hpc.autoscale.errors import AutoscaleError, CycleCloudError, counted, did_you_mean
 from hpc.autoscale.explaining.words import in_time
 from hpc.autoscale.node.operations import is_known
@@ -73,7 +74,8 @@ class RequestIdCommands(CommandLine):
         if action == "drop":
             _drop(log, found, force)
         bindings = new_cluster_bindings(config) if ask else None
-        answers = {one.request_id: _asked(bindings, one) for one in found if bindings}
+        names = [name for name, _ in members_of(config)]
+        answers = {one.request_id: _asked(bindings, one, names) for one in found if bindings}
         if long or (output_format or "table") != "table":
             rows = [_row(one, answers) for one in found]
             print_rows(_COLUMNS, rows, sys.stdout, output_format or "table")
@@ -135,12 +137,21 @@ def _state(one: Sent | Removal) -> str:
     return "called off" if isinstance(one, Removal) and one.called_off else "in doubt"
 
 
-def _asked(bindings: ClusterBindingInterface, one: Sent | Removal) -> str | None:
-    """What the server knows of a create; None for a removal, of which it cannot be asked."""
+def _asked(
+    bindings: ClusterBindingInterface, one: Sent | Removal, clusters: Collection[str]
+) -> str | None:
+    """What the server knows of a create; None for a removal, of which it cannot be asked.
+
+    `clusters`: the names of those of the configuration, where there are several. A cluster that was
+    taken out of it is not asked.
+    """
     if isinstance(one, Removal):
         return None
     try:
         known = is_known(bindings, one.request_id)
     except CycleCloudError as error:
         return f"cannot be asked: {error}"
+    cluster, _ = split_name(one.request_id)
+    if not known and cluster and cluster not in clusters:
+        return f"not asked: the configuration has no cluster {cluster}"
     return "carried out" if known else "does not know it"
