@@ -18,7 +18,8 @@ Offering = tuple[Any, ...]
 
 
 def offering_of(node: Node) -> Offering:
-    """What can be ordered: nodearray, VM size, region, spot or not, and placement group."""
+    """What can be ordered: nodearray, VM size, region, spot or not, and placement group. Nodes with
+    the same one can take each other's place."""
     return (node.nodearray, node.vm_size, node.location, node.spot, node.placement_group or None)
 
 

@@ -23,6 +23,7 @@ from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.guards import key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
+from hpc.autoscale.node.offerings import offering_of
 from hpc.autoscale.requestsets.definitions import ArrayRequest, read_arrays
 from hpc.autoscale.requestsets.extending import DRIVERS_WISH, DriversWish, standing_sets
 from hpc.autoscale.util import partition
@@ -272,12 +273,6 @@ def take_off_work(
         job.take_off(at_work)
 
 
-def kind_of(node: Node) -> tuple[object, ...]:
-    """Nodes with the same one are offered alike, and can take each other's place."""
-    kind = (node.nodearray, node.vm_size, node.location, node.spot)
-    return (*kind, node.placement_group or None)
-
-
 def keep_at_work(
     wishes: Iterable[RequestJob],
     nodes: Iterable[Node],
@@ -292,7 +287,7 @@ def keep_at_work(
     """
     names = {job.name for job in wishes}
     there = [node for node in nodes if node.managed and node.exists and node.state != "Failed"]
-    for alike in partition(there, kind_of).values():
+    for alike in partition(there, offering_of).values():
         missed = [node for node in alike if key_of(node) in busy and not node.assignments]
         idle = [
             node

@@ -16,7 +16,7 @@ from hpc.autoscale import hpctypes as ht
 from hpc.autoscale.node.guards import AWAY, is_taken_back, key_of
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
-from hpc.autoscale.requestsets.demand import kind_of
+from hpc.autoscale.node.offerings import offering_of
 from hpc.autoscale.workers.demand import DEFINITION, NODES, WorkerJob, worker_jobs
 
 
@@ -79,7 +79,7 @@ def keep_the_best(
 
 def _pool(node: Node) -> tuple[Any, ...]:
     """Nodes with the same one can take each other's place."""
-    return (*kind_of(node), definition_of(node))
+    return (*offering_of(node), definition_of(node))
 
 
 def _use(node: Node, busy: Collection[object], joined: Collection[object]) -> tuple[Any, ...]:
