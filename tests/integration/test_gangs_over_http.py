@@ -11,7 +11,7 @@ from builders.failing_cloud import F2, F4, REGION, a_site
 from builders.several_clusters import SIZE, several_clusters
 from hpc.autoscale import cli
 from hpc.autoscale.autoscaler import Autoscaler
-from hpc.autoscale.gangs.file import GangFile, Gathering, KnownGangs, Place
+from hpc.autoscale.gangs.file import GangFile, GangFileError, Gathering, KnownGangs, Place
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.journal.reader import Journal
 from hpc.autoscale.results.verdicts import Stand
@@ -420,6 +420,23 @@ def test_what_is_remembered_of_gangs_may_be_lost_or_garbled(tmp_path):
         summary = site.run()
         assert "it is damaged" in str(summary.notes)
         assert path.read_bytes().startswith(b"this is no")
+
+
+def test_a_file_of_gangs_that_could_not_be_read_once_is_not_emptied(tmp_path, monkeypatch):
+    """As where somebody had locked it for half a minute; the summary tells it once."""
+
+    def locked(file):
+        raise GangFileError("database is locked")
+
+    with short_site(tmp_path) as site:
+        passes(site, 3)
+        file = GangFile(str(tmp_path / "gangs.db"))
+        before = file.read()
+        with monkeypatch.context() as patch:
+            patch.setattr(GangFile, "read", locked)
+            notes = site.run().notes
+        assert len([note for note in notes if "locked" in note]) == 1
+        assert before.gatherings and file.read() == before
 
 
 @pytest.mark.parametrize("column", ["job", "nodearray", "size", "deadline", "number", "own"])

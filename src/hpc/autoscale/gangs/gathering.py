@@ -444,6 +444,7 @@ class Gangs:
             known = self._file.read()
         except GangFileError as error:
             self._complain(error)
+            self._file = None  # what it has may still be read by the next pass
             return
         self._before = known
         for gathering in known.gatherings:
