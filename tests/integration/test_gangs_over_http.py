@@ -498,6 +498,30 @@ def test_a_group_of_a_request_set_is_released_in_time(tmp_path):
         assert "gang request:" in str(summary.notes)
 
 
+def test_a_group_that_gathers_keeps_its_nodes_when_work_begins_on_the_next_one(tmp_path):
+    """Groups at work are counted first; which group is which stays the same."""
+    arrays = {"htc": {"machine_types": [F2]}}
+
+    def at_work():
+        job = Job("17", {"ncpus": 1}, executing_hostnames=[last["Hostname"]])
+        job.metadata["job_state"] = "running"
+        return [job]
+
+    with short_site(tmp_path, arrays, **{F2: 8}) as site:
+        site.new_jobs = list
+        site.wanted = [{"Name": "htc", "TargetGroupCount": 2, "GroupInstanceCount": 4}]
+        passes(site, 3)
+        first, *_, last = site.nodes()
+        site.change(arrays, {"capacity": {F2: 7}})
+        site.simulator.cluster("c").fail(first["Name"])
+        passes(site, 3)
+        before = site.names()
+        site.new_jobs = at_work
+        passes(site, 3)
+        assert site.names() == before
+        assert len(before) == 7
+
+
 GATHERING = Gathering("j", Place("mpi", "F4", "eastus", True), 8, 8, 1.0, 9.0, 2.0, 3, ("id-1",))
 SHORTFALLS_1 = (
     "CREATE TABLE shortfalls (job TEXT, nodearray TEXT, vm_size TEXT, location TEXT, spot BOOL,"

@@ -181,7 +181,7 @@ def _of_groups(
         plain = _plain_buckets(request, held)
         known = {b.placement_group: b for b in held if b.placement_group}
         numbers.setdefault(array, _numbers(prefix, held, busy))
-        for index in range(1, request.groups + 1):
+        for _ in range(request.groups):
             number = next(numbers[array])
             by_name = {
                 escaped_placement_group(f"{prefix}-{number}-{bucket.vm_size}"): bucket
@@ -194,7 +194,7 @@ def _of_groups(
                 if name not in known:
                     node_mgr.add_placement_group(name, by_name[name])
             yield RequestJob(
-                f"request:{request_set}/{array}#{index}",
+                f"request:{request_set}/{array}#{number}",
                 request,
                 request.group_nodes,
                 request.group_cores,
