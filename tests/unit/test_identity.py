@@ -3,6 +3,9 @@ deletion."""
 
 import pytest
 
+from builders.nodes import a_running_node
+from hpc.autoscale.cli.finding import NodeWork
+from hpc.autoscale.job.job import Job
 from hpc.autoscale.node.delayednodeid import DelayedNodeId
 from hpc.autoscale.node.identity import Identities, claimed_ids
 from hpc.autoscale.testing import a_host, a_node
@@ -89,3 +92,13 @@ def test_what_is_no_text_names_no_node(garbage):
     host = a_host("ip-2", ccnodeid=garbage)
     host.metadata["ccnodeid"] = garbage
     assert Identities(all_nodes).find(host) is other
+
+
+@pytest.mark.parametrize("called", ["htc-3", "HTC-3.example", "east/htc-3"])
+def test_a_job_may_name_a_node_of_one_of_several_clusters_without_the_cluster(called):
+    """A scheduler knows of none. Of another name the node has no work."""
+    node = a_running_node(name="east/htc-3", id="id-3", hostname="ip-3")
+    for where, said in ((called, "has jobs: 17"), ("htc-4", "")):
+        job = Job("17", {"ncpus": 1}, executing_hostnames=[where])
+        job.metadata["job_state"] = "running"
+        assert NodeWork([job], nodes=[node]).on(node) == said

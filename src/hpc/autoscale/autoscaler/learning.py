@@ -45,7 +45,7 @@ from hpc.autoscale.node import nodehistory
 from hpc.autoscale.node.bucket import NodeBucket
 from hpc.autoscale.node.constraints import Compiled
 from hpc.autoscale.node.guards import key_of
-from hpc.autoscale.node.identity import Identities, claimed_ids, short_name
+from hpc.autoscale.node.identity import Identities, claimed_ids, names_of, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodehistory import NodeHistory
 from hpc.autoscale.node.nodemanager import NodeManager, new_node_manager
@@ -592,7 +592,8 @@ def busy_nodes(
     alone = named.difference(short_name(host.hostname) for host in hosts)
     called: dict[str, list[Node]] = {}
     for node in nodes if alone else ():
-        called.setdefault(short_name(node.name), []).append(node)
+        for name in names_of(node):
+            called.setdefault(name, []).append(node)
     # whoever names no host of the cluster may mean the node of that name
     found.extend(n for name in alone for n in identities.named(name) or called.get(name, []))
     return set(map(key_of, found))

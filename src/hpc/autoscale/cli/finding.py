@@ -14,7 +14,7 @@ from hpc.autoscale.errors import AutoscaleError, MistakenWord, did_you_mean
 from hpc.autoscale.job.job import Job
 from hpc.autoscale.job.schedulernode import SchedulerNode
 from hpc.autoscale.node.guards import key_of
-from hpc.autoscale.node.identity import Identities, short_name
+from hpc.autoscale.node.identity import Identities, names_of, short_name
 from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.nodemanager import NodeManager
 from hpc.autoscale.util import partition
@@ -69,7 +69,7 @@ class NodeWork:
             running.update(self._running.get(host, ()))
         is_busy = key_of(node) in self._busy
         if is_busy and not running:  # jobs may name the node in the place of a host
-            running.update(self._running.get(short_name(node.name), ()))
+            running.update(*(self._running.get(name, ()) for name in names_of(node)))
         if running:
             return f"has jobs: {', '.join(sorted(running))}"
         soon = sorted(map(str, node.assignments))

@@ -34,6 +34,13 @@ def short_name(hostname: object) -> str:
     return ht.without_domain(str(hostname or "")).lower()
 
 
+def names_of(node: Node) -> set[str]:
+    """What a node itself is called, as names are compared; of one of several clusters with the
+    cluster and without."""
+    name = short_name(node.name)
+    return {name, split_name(name)[1]}
+
+
 def claimed_ids(host: Node) -> tuple[str, ...]:
     """The NodeIds by which a host says which node it is.
 
