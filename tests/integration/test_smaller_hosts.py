@@ -4,6 +4,7 @@ import pytest
 
 from builders.failing_cloud import F2, a_site
 from hpc.autoscale.hpctypes import Memory
+from hpc.autoscale.job.job import Job
 
 ARRAYS = {"htc": {"machine_types": [F2]}, "other": {"machine_types": [F2]}}
 FOUR, THREE = Memory(4, "g"), Memory(3, "g")
@@ -66,3 +67,14 @@ def test_hosts_that_are_too_small_go_though_others_are_made_in_each_pass(tmp_pat
             site.wait(60)
         assert len(made) >= 8
         assert len(site.nodes()) <= 4
+
+
+def test_what_is_said_of_several_nodearrays_has_the_order_of_the_plan(tmp_path):
+    """In each process: it is compared when a pass is played again."""
+    names = [f"htc{number}" for number in range(6)]
+    with a_site(tmp_path, {name: {"machine_types": [F2]} for name in names}) as site:
+        site.new_hosts = lambda: site.hosts_with(1, 1)
+        site.new_jobs = lambda: [Job(name, {"node.nodearray": name, "ncpus": 2}) for name in names]
+        site.run()
+        site.wait(60)
+        assert [note.split()[4] for note in site.run().notes] == names

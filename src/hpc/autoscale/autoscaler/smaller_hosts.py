@@ -25,9 +25,9 @@ def notes_on_smaller_hosts(demand: DemandResult, reported: Collection[object]) -
     planned: defaultdict[Offering, list[Node]] = defaultdict(list)
     for node in demand.new_nodes if without_work else ():
         planned[offering_of(node)].append(node)
-    for offering in planned.keys() & without_work.keys():
-        new, used = planned[offering][0], least_used(planned[offering])
-        said = [(node, _less_than(new, node, used)) for node in without_work[offering]]
+    for offering, nodes in planned.items():
+        new, used = nodes[0], least_used(nodes)
+        said = [(node, _less_than(new, node, used)) for node in without_work.get(offering, ())]
         smaller = [(node, what) for node, what in said if what]
         if smaller:
             names = shorten(node.name for node, _ in smaller)
