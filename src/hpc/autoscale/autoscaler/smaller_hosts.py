@@ -26,8 +26,9 @@ def notes_on_smaller_hosts(demand: DemandResult, reported: Collection[object]) -
     for node in demand.new_nodes if without_work else ():
         planned[offering_of(node)].append(node)
     for offering, nodes in planned.items():
-        new, used = nodes[0], least_used(nodes)
-        said = [(node, _less_than(new, node, used)) for node in without_work.get(offering, ())]
+        idle = without_work.get(offering, ())
+        new, used = nodes[0], least_used(nodes) if idle else {}
+        said = [(node, _less_than(new, node, used)) for node in idle]
         smaller = [(node, what) for node, what in said if what]
         if smaller:
             names = shorten(node.name for node, _ in smaller)
