@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from math import inf
 
@@ -25,23 +26,28 @@ class Members:
     yet, and what has failed or goes is nobody's any more.
 
     `numbers`: those of nodes, by NodeId. Nodes that get work later are known by what they had when
-    this was made.
+    a gang was first asked about.
     """
 
-    def __init__(self, nodes: Iterable[Node], numbers: Mapping[str, int]) -> None:
+    def __init__(self, nodes: Sequence[Node], numbers: Mapping[str, int]) -> None:
         self.numbers = dict(numbers)
-        self._places: defaultdict[tuple[str, str, str], _Nodes] = defaultdict(_Nodes)
-        self._of_use: dict[str, Node] = {}
-        self._known: set[str] = set()
-        for node in nodes:
+        self._nodes = nodes
+        self._has_forgotten = False
+
+    @cached_property
+    def _places(self) -> defaultdict[tuple[str, str, str], _Nodes]:
+        """The nodes in each place. Most passes ask for none."""
+        found: defaultdict[tuple[str, str, str], _Nodes] = defaultdict(_Nodes)
+        for node in self._nodes:
             name = id_of(node)
-            self._known.add(name)
             if (name or node.exists) and node.managed:
-                is_of_use = node.state not in _NO_USE
                 where = str(node.nodearray), str(node.vm_size), str(node.placement_group or "")
-                self._places[where].add(node, name, self.numbers.get(name, inf), is_of_use)
-                if name and is_of_use:
-                    self._of_use[name] = node
+                found[where].add(node, name, self.numbers.get(name, inf), _is_of_use(node))
+        return found
+
+    @cached_property
+    def _by_id(self) -> dict[str, Node]:
+        return {name: node for node in self._nodes if (name := id_of(node))}
 
     def of(self, gathering: Gathering) -> list[Node]:
         """The nodes of a gathering that exist and have no other work, in the order of the
@@ -59,13 +65,19 @@ class Members:
         nodes = self._nodes_in(place)
         if nodes.is_numbered:
             return
-        self.numbers = {name: n for name, n in self.numbers.items() if name in self._known}
+        if not self._has_forgotten:
+            self.numbers = {name: n for name, n in self.numbers.items() if name in self._by_id}
+            self._has_forgotten = True
         self.numbers.update(dict.fromkeys(nodes.number(number), number))
 
     def without_work(self, node_ids: Iterable[str]) -> dict[str, Node]:
         """Those of the nodes with these NodeIds that exist, are of use and have no work."""
-        found = ((name, self._of_use.get(name)) for name in node_ids)
-        return {name: n for name, n in found if n is not None and n.exists and not assigned_to(n)}
+        found = {name: self._by_id[name] for name in node_ids if name in self._by_id}
+        return {
+            name: node
+            for name, node in found.items()
+            if node.exists and node.managed and _is_of_use(node) and not assigned_to(node)
+        }
 
     def _nodes_in(self, place: Place) -> _Nodes:
         return self._places[place.nodearray, place.vm_size, place.group]
@@ -133,6 +145,10 @@ class _Nodes:
             self._of_free = [self._numbers[position] for position in self._free]
         first = bisect_right(self._of_free, number)
         return (self._free[at] for at in range(first, len(self._free)))
+
+
+def _is_of_use(node: Node) -> bool:
+    return node.state not in _NO_USE
 
 
 def id_of(node: Node) -> str:
