@@ -24,5 +24,11 @@ def takes_no_work(host: Node, named: Collection[str]) -> bool:
     return bool(has) and is_empty and not is_at_work(host, named)
 
 
+def nothing_left_of(host: Node) -> list[str]:
+    """The resources that a host has, and of which nothing is available."""
+    has = (name for name, amount in host.resources.items() if _is_some(amount))
+    return [name for name in has if not _is_some(host.available.get(name))]
+
+
 def _is_some(amount: object) -> bool:
     return is_amount(amount) and amount > 0

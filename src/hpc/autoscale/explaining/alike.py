@@ -127,8 +127,8 @@ class Kinds:
 
 
 def kind_by_text(job: Job, compiled: Compiled) -> Hashable | None:
-    """The kind of a job with constraints of which the engine does not understand all: that of jobs
-    that ask for just the same. Constraints are equal that are of one class and whose JSON is."""
+    """The kind of jobs that ask for just the same, also where the engine does not understand all of
+    it; None where nobody can tell. Constraints of one class are equal when their JSON is."""
     try:
         asked = [[str(type(each)), each.to_dict()] for each in compiled.constraints]
         text = json.dumps(asked, sort_keys=True, default=str)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hpc.autoscale import clock
+from hpc.autoscale.backoff.hosts import nothing_left_of
 from hpc.autoscale.config.reported_hosts import reports_idle_hosts
 from hpc.autoscale.errors import AutoscaleError
 from hpc.autoscale.explaining.scene import Fate, Scene
@@ -21,7 +22,6 @@ from hpc.autoscale.node.node import Node
 from hpc.autoscale.node.vm_sizes import price_per_hour
 from hpc.autoscale.onpremises.hosts import hosts_of
 from hpc.autoscale.onpremises.listing import OFF, is_on_premises
-from hpc.autoscale.packing.amounts import is_amount
 from hpc.autoscale.plaintext import on_one_line
 from hpc.autoscale.results.verdicts import Cause, Stand, Verdict
 from hpc.autoscale.util import parse_boot_timeout, parse_idle_timeout
@@ -210,16 +210,10 @@ def _of_the_site(node: Node, scene: Scene) -> Iterator[Cause]:
         yield Cause(code, f"{text}: next try {at_time(until)}", until=until)
     elif not node.assignments:
         text = "its worker is not started, until a job needs it"
-        if node in scene.calculator.reported and (lacking := listed(_nothing_left_of(node))):
+        if node in scene.calculator.reported and (lacking := listed(nothing_left_of(node))):
             said = f"the scheduler reports its host, with no {lacking} available"
             text = f"its worker is not started, nor any job placed on it that needs that: {said}"
         yield Cause("AtRest", text)
-
-
-def _nothing_left_of(node: Node) -> list[str]:
-    """The resources that a node has, and of which there is nothing now."""
-    has = ((name, amount) for name, amount in node.resources.items() if is_amount(amount))
-    return [name for name, amount in has if amount > 0 and not node.available.get(name)]
 
 
 def _work(node: Node) -> str:
